@@ -1,0 +1,199 @@
+"""What can be asked of the journal: one frozen command per tool, with the names and defaults of CONTRACT.md.
+
+A value of None means "not given". Bodies (`args`, `payload`, `evidence`, …) are JSON values.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = [
+    "BeginOperation",
+    "Caller",
+    "CheckOperation",
+    "CloseOperation",
+    "Json",
+    "Lookup",
+    "OperationRef",
+    "ReceiptGiven",
+    "ReconcileOperation",
+    "RecordFailure",
+    "RecordReceipt",
+    "ResumePlan",
+    "Undo",
+]
+
+Json = Any
+"""A JSON value: None, bool, int, float (finite), str, list or dict of these."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who calls, as far as the transport, its `_meta`, the environment and `trace` tell.
+
+    `connection` is always known: one stdio process is one connection. `is_person` is true only where a
+    person was shown to be one (a terminal or the operator's secret), never by what a call says of itself.
+    `call_id` is the client's own tool-call id or the argument of that name.
+    """
+
+    connection: str
+    principal: str = "local"
+    conversation: str | None = None
+    client: str | None = None
+    client_version: str | None = None
+    tool: str | None = None
+    agent: str | None = None
+    model: str | None = None
+    model_run: str | None = None
+    tool_call: str | None = None
+    traceparent: str | None = None
+    call_id: str | None = None
+    is_person: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationRef:
+    """Which operation is meant: its id (`operation`), or its `run` and `key`."""
+
+    operation: str | None = None
+    run: str | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup:
+    """How to find out from the performing system whether the effect happened. Durations in seconds."""
+
+    tool: str | None = None
+    args: Mapping[str, Json] | None = None
+    instructions: str | None = None
+    probe: str | None = None
+    conclusive: bool = False
+    settle_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undo:
+    """How the effect can be undone, in words or by a tool call; shown, never run by the journal."""
+
+    tool: str | None = None
+    args: Mapping[str, Json] | None = None
+    instructions: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginOperation:
+    """Ask for permission to perform one effect. Durations in seconds."""
+
+    run: str
+    key: str
+    action: str
+    target: str | None = None
+    args: Mapping[str, Json] | None = None
+    payload: Json = None
+    repeat: str | None = None
+    key_ttl_seconds: float | None = None
+    lookup: Lookup | None = None
+    undo: Undo | None = None
+    depends_on: tuple[str, ...] = ()
+    lease_seconds: float | None = None
+    deadline_seconds: float | None = None
+    max_attempts: int | None = None
+    grant: str | None = None
+    satisfies: tuple[str, ...] = ()
+    context: Mapping[str, Json] | None = None
+    distinct_from: tuple[str, ...] = ()
+    compensates: str | None = None
+    workflow: str | None = None
+    workflow_version: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiptGiven:
+    """A receipt as a caller gives it. `performed_at` is RFC 3339 text of the performing system's clock."""
+
+    attempt: int | None = None
+    kind: str = "other"
+    external_id: str | None = None
+    system: str | None = None
+    performed_at: str | None = None
+    url: str | None = None
+    evidence: Mapping[str, Json] | None = None
+    final: bool = True
+    source: str = "response"
+    satisfies: tuple[str, ...] = ()
+    action: str | None = None
+    target: str | None = None
+    args: Mapping[str, Json] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordReceipt:
+    """Hand in evidence from the system that performed the effect."""
+
+    ref: OperationRef
+    receipt: ReceiptGiven = field(default_factory=ReceiptGiven)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordFailure:
+    """Report that an attempt ended without success. `effect` is "none" or "unknown"."""
+
+    ref: OperationRef
+    attempt: int
+    effect: str
+    error: str
+    evidence: Mapping[str, Json] | None = None
+    retryable: bool = True
+    retry_after_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReconcileOperation:
+    """Report what looking at the performing system showed.
+
+    `finding` is "performed", "not_performed", "inconclusive" or "compensated"; `by` is "lookup" or "human"
+    as the caller says it (only `Caller.is_person` makes it a person's); `as_of` is RFC 3339 text copied from
+    the answer that sent the caller to look. `end_lease` is a person's word that the live attempt is over.
+    """
+
+    ref: OperationRef
+    finding: str
+    checked_with: str
+    as_of: str | None = None
+    by: str = "lookup"
+    receipt: ReceiptGiven = field(default_factory=ReceiptGiven)
+    end_lease: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseOperation:
+    """Decide to stop waiting (`timed_out`) or to give up (`cancelled`)."""
+
+    ref: OperationRef
+    outcome: str
+    reason: str
+    attempt: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckOperation:
+    """Look at one operation. `detail` says how much; `offset` (characters) pages through a long body."""
+
+    ref: OperationRef
+    external_id: str | None = None
+    system: str | None = None
+    detail: str = "summary"
+    offset: int = 0
+    wait_seconds: float = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumePlan:
+    """Ask what is done, in doubt and allowed in a run, or which runs are open where `run` is None."""
+
+    run: str | None = None
+    context: Mapping[str, Json] | None = None
+    include: str = "open"
+    limit: int | None = None
+    cursor: str | None = None

@@ -1,0 +1,64 @@
+"""The seam between the journal and a database: two ways to run a transaction, three ways to use it.
+
+Nothing above this file knows which database it talks to; databases differ only below it.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+__all__ = ["Connection", "Database", "Row", "Work"]
+
+Row = Mapping[str, Any]
+Result = TypeVar("Result")
+Work = Callable[["Connection"], Awaitable[Result]]
+
+
+class Connection(Protocol):
+    """What a transaction offers: named statements of `sql/queries.sql`, parameters by name."""
+
+    async def fetch_one(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Row | None:
+        """Run the statement called `statement` and give its first row, or None."""
+        ...
+
+    async def fetch_all(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Sequence[Row]:
+        """Run the statement called `statement` and give all its rows."""
+        ...
+
+    async def execute(self, statement: str, parameters: Mapping[str, Any] | None = None) -> int:
+        """Run the statement called `statement` and give the number of rows it changed."""
+        ...
+
+
+class Database(Protocol):
+    """A database that holds one journal."""
+
+    async def write(self, work: Work[Result]) -> Result:
+        """Run `work` in one serializable transaction and return its result once that is durable.
+
+        Durability: when this returns, the commit is on stable storage. Isolation: `work` sees a state
+        that no other writer changes before the commit. Atomicity: an exception from `work` undoes what
+        it wrote and is raised here. Cancellation: the caller may be cancelled while it waits; `work` has
+        then been committed whole or not at all, and which of the two is not told. `work` awaits nothing
+        but its connection, and may be run again after a lost race, so it has no other effect.
+
+        Raises:
+            JournalUnavailable: busy, full, read-only, corrupt or unreachable; nothing of `work` was kept,
+                except where the fault's `recorded` is None.
+        """
+        ...
+
+    async def read(self, work: Work[Result]) -> Result:
+        """Run `work` on one consistent snapshot that may not be changed.
+
+        Raises:
+            JournalUnavailable: as for `write`.
+        """
+        ...
+
+    async def facts(self) -> Mapping[str, str]:
+        """Give what `doctor` shows of this database: engine, version, location, each setting as read back."""
+        ...
+
+    async def close(self) -> None:
+        """End every connection and thread; idempotent."""
+        ...
