@@ -1,0 +1,217 @@
+"""A journal in one SQLite file: one connection that writes, one that reads, each in its own thread."""
+
+import os
+import sqlite3
+import stat
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from counterfoil.store.protocol import Work
+from counterfoil.store.sqlite.batch import GroupCommit, Job
+from counterfoil.store.sqlite.faults import fault_for
+from counterfoil.store.sqlite.guard import Guard
+from counterfoil.store.sqlite.migrations import Migration, load_migrations
+from counterfoil.store.sqlite.modes import READER_SETTINGS, settings_for
+from counterfoil.store.sqlite.opening import Opened, prepare
+from counterfoil.store.sqlite.place import MOUNTS
+from counterfoil.store.sqlite.thread import Thread, closed, open_thread
+from counterfoil.store.sqlite.transaction import Transaction, drive
+from counterfoil.store.sqlite.waiting import LockWait
+from counterfoil.store.statements import Statements, load_statements
+
+__all__ = ["SqliteDatabase", "open_sqlite"]
+
+Result = TypeVar("Result")
+
+
+async def open_sqlite(
+    path: str | os.PathLike[str],
+    *,
+    fresh_values: Mapping[str, Any],
+    busy_timeout_seconds: float = 5.0,
+    statements: Statements | None = None,
+    migrations: tuple[Migration, ...] | None = None,
+    sqlite_version: tuple[int, ...] = sqlite3.sqlite_version_info,
+    mounts: Path = MOUNTS,
+) -> "SqliteDatabase":
+    """Open the journal at `path`, or make a new one where nothing lies there; bring its schema up to date.
+
+    `fresh_values` are the parameters of the migrations, which fill a new journal with them (its id, the time
+    it was made, its key): no clock and no randomness here. `statements` and `migrations` default to those
+    of this package. `sqlite_version` and `mounts` are for tests.
+
+    Use it as `async with await open_sqlite(…) as database:`; leaving the block closes it. An open database
+    keeps the interpreter alive, a failed opening leaves no thread behind.
+
+    Raises:
+        JournalUnavailable: the file, its place or this SQLite cannot keep the promises; nothing was changed.
+        UnsupportedVersion: the journal's schema is newer than this program, or SQLite is too old.
+    """
+    wait = LockWait(busy_timeout_seconds)
+    statements = load_statements(dialect="sqlite") if statements is None else statements
+    known = load_migrations() if migrations is None else migrations
+
+    def prepared() -> Opened:
+        return prepare(
+            path,
+            migrations=known,
+            fresh_values=fresh_values,
+            wait=wait,
+            sqlite_version=sqlite_version,
+            mounts=mounts,
+        )
+
+    # Bounded, and not to be left half-way: a cancelled opening would strand a thread.
+    with anyio.CancelScope(shield=True):
+        opened = await anyio.to_thread.run_sync(prepared)
+        try:
+            writer = await open_thread(opened, extra={}, wait=wait)
+            try:
+                reader = await open_thread(opened, extra=READER_SETTINGS, wait=wait)
+            except BaseException:
+                await writer.close()
+                raise
+        except sqlite3.Error as error:
+            raise fault_for(error, statement=f"opening {opened.path}") from error
+    return SqliteDatabase(opened, statements=statements, writer=writer, reader=reader, wait=wait)
+
+
+class SqliteDatabase:
+    """The `Database` of one SQLite file; made by `open_sqlite`."""
+
+    def __init__(
+        self, opened: Opened, *, statements: Statements, writer: Thread, reader: Thread, wait: LockWait
+    ) -> None:
+        self._opened = opened
+        self._statements = statements
+        self._writer = writer
+        self._reader = reader
+        self._wait = wait
+        self._guard = Guard(opened, wait)
+        # Held by our reader during a read and by our writer during a commit: without it the two meet in
+        # SQLite's locks, where the loser sleeps. Politeness, not safety: whoever waits too long goes on.
+        self._reading = threading.Lock()
+        self._commits = GroupCommit(statements, self._guard, self._reading)
+        self._is_closed = False
+        self._closing = anyio.Lock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def write(self, work: Work[Result]) -> Result:
+        """Run `work` in one serializable transaction and return its result once that is durable.
+
+        As `Database.write` promises. Works that wait together share a commit; a failing one undoes only its
+        own writes. A work that writes nothing costs no `fsync`.
+        """
+        if self._is_closed:
+            raise closed()
+        job = Job(work)
+        self._commits.add(job)
+        try:
+            await self._writer.run(lambda raw: self._commits.commit_until(raw, job))
+        except BaseException:
+            # Not begun yet, it never will be; begun, it ends in the thread, whole or not at all.
+            job.is_withdrawn = True
+            raise
+        return job.give()
+
+    async def read(self, work: Work[Result]) -> Result:
+        """Run `work` on one consistent snapshot that may not be changed, as `Database.read` promises."""
+        if self._is_closed:
+            raise closed()
+        return await self._reader.run(lambda raw: self._read(raw, work))
+
+    async def facts(self) -> Mapping[str, str]:
+        """Give engine, version, place, size and each setting as read back now from the writing connection."""
+        if self._is_closed:
+            raise closed()
+        return await self._writer.run(self._facts)
+
+    async def integrity(self) -> list[str]:
+        """Give every problem that SQLite finds in the whole file; none means it is whole.
+
+        Reads every page, and in rollback mode no commit is possible meanwhile: for `check` and `doctor`.
+        """
+        if self._is_closed:
+            raise closed()
+        return await self._reader.run(self._integrity)
+
+    async def close(self) -> None:
+        """End every connection and thread; idempotent.
+
+        Writes that wait are finished, except that none waits for another process's lock any more.
+        """
+        self._is_closed = True
+        self._wait.give_up()
+        with anyio.CancelScope(shield=True):
+            async with self._closing:
+                try:
+                    await self._reader.close()
+                finally:
+                    await self._writer.close()
+
+    def _read(self, raw: sqlite3.Connection, work: Work[Result]) -> Result:
+        is_held = self._reading.acquire(timeout=self._wait.seconds)
+        try:
+            self._guard.begin(raw, "BEGIN")
+            transaction = Transaction(raw, self._statements, is_read_only=True)
+            try:
+                return drive(work(transaction))
+            finally:
+                transaction.end()
+                self._guard.roll_back(raw)
+        finally:
+            if is_held:
+                self._reading.release()
+
+    def _integrity(self, raw: sqlite3.Connection) -> list[str]:
+        self._guard.begin(raw, "BEGIN")
+        try:
+            found = [str(row[0]) for row in raw.execute("PRAGMA integrity_check").fetchall()]
+            broken = raw.execute("PRAGMA foreign_key_check").fetchall()
+        except sqlite3.Error as error:
+            raise fault_for(error, statement="PRAGMA integrity_check") from error
+        finally:
+            self._guard.roll_back(raw)
+        problems = [] if found == ["ok"] else found
+        return problems + [f"{table}, row {row}: its {parent} is missing" for table, row, parent, _ in broken]
+
+    def _facts(self, raw: sqlite3.Connection) -> dict[str, str]:
+        opened = self._opened
+        self._guard.check_place()
+        found = os.stat(opened.path)
+        try:
+            ((mode,),) = self._wait.execute(raw, "PRAGMA journal_mode")
+            ((version,),) = self._wait.execute(raw, "PRAGMA user_version")
+            settings = {
+                name: ",".join(str(row[0]) for row in raw.execute(f"PRAGMA {name}").fetchall())
+                for name in settings_for(opened.mode)
+            }
+        except sqlite3.Error as error:
+            raise fault_for(error, statement="PRAGMA journal_mode") from error
+        settings["synchronous"] = {"2": "FULL"}.get(settings["synchronous"], settings["synchronous"])
+        return {
+            "engine": "SQLite",
+            "sqlite_version": sqlite3.sqlite_version,
+            "path": opened.path,
+            "file_system": opened.file_system,
+            "file_mode": f"{stat.S_IMODE(found.st_mode):04o}",
+            "size_bytes": str(found.st_size),
+            "schema_version": str(version),
+            "journal_mode": str(mode),
+            "journal_mode_reason": opened.mode_reason,
+            "busy_timeout_seconds": f"{self._wait.seconds:g}",
+            **settings,
+        }

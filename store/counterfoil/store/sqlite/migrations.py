@@ -1,0 +1,136 @@
+"""The numbered steps of a journal's schema: read from `sql/sqlite/NNNN_name.sql`, one transaction each."""
+
+import re
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources.abc import Traversable
+from typing import Any
+
+from counterfoil.store.errors import JournalUnavailable, UnsupportedVersion
+from counterfoil.store.failpoints import failpoint
+from counterfoil.store.statements import sql_folder
+
+__all__ = ["APPLICATION_ID", "Migration", "check_schema", "load_migrations", "migrate"]
+
+APPLICATION_ID = int.from_bytes(b"CtFl")
+"""What `file` and SQLite read at byte 68 of a journal: 0x4374466C."""
+
+_FILE = re.compile(r"^(?P<number>[0-9]{4})_[a-z0-9_]+\.sql$")
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step: the schema version that it leads to, and its statements."""
+
+    version: int
+    name: str
+    statements: tuple[str, ...]
+
+
+def load_migrations(folder: Traversable | None = None) -> tuple[Migration, ...]:
+    """Read the migrations in `folder`, in order.
+
+    Raises:
+        ValueError: there is none, or the numbers are not 1, 2, 3, …
+    """
+    folder = sql_folder() / "sqlite" if folder is None else folder
+    found = sorted(entry.name for entry in folder.iterdir() if _FILE.match(entry.name))
+    migrations = tuple(
+        Migration(int(name[:4]), name, _split((folder / name).read_text(encoding="utf-8"), name))
+        for name in found
+    )
+    if not migrations or [step.version for step in migrations] != list(range(1, len(migrations) + 1)):
+        raise ValueError(f"migrations must be numbered 0001, 0002, … without a gap; found {found}")
+    return migrations
+
+
+def _split(text: str, source: str) -> tuple[str, ...]:
+    """Part a script where its statements end; SQLite says where that is (triggers hold semicolons)."""
+    statements: list[str] = []
+    start = 0
+    for position, character in enumerate(text):
+        if character == ";" and sqlite3.complete_statement(text[start : position + 1]):
+            statements.append(text[start : position + 1].strip())
+            start = position + 1
+    rest = [line for line in text[start:].splitlines() if line.strip() and not line.strip().startswith("--")]
+    if rest:
+        raise ValueError(f"{source}: the last statement has no end: {rest[0]!r}")
+    return tuple(statements)
+
+
+def schema_version(raw: sqlite3.Connection) -> int:
+    """Read the schema version; takes the shared lock where no transaction is open."""
+    return int(raw.execute("PRAGMA user_version").fetchone()[0])
+
+
+def check_schema(raw: sqlite3.Connection, *, known: int, path: str) -> int:
+    """Make sure that the file is a journal of a version that this program knows, and give that version.
+
+    Raises:
+        JournalUnavailable: another program's database, or a journal without its schema.
+        UnsupportedVersion: a newer program has changed the schema.
+    """
+    found = int(raw.execute("PRAGMA application_id").fetchone()[0])
+    if found != APPLICATION_ID:
+        raise JournalUnavailable(
+            f"{path} is a SQLite database but not a journal (application_id {found:#x})",
+            fix="name the journal's file with --journal; this one was left as it is",
+        )
+    version = schema_version(raw)
+    if version > known:
+        raise newer_schema(version, known=known, path=path)
+    if version < 1:
+        raise JournalUnavailable(
+            f"{path} is corrupt: it is marked as a journal and has no schema",
+            fix="keep the file as it is and restore a backup",
+        )
+    return version
+
+
+def newer_schema(version: int, *, known: int, path: str) -> UnsupportedVersion:
+    """Give the fault for a journal that a newer program has written."""
+    return UnsupportedVersion(
+        f"{path} has schema version {version}, this program knows up to {known}; "
+        "an older program never writes to a newer journal; nothing was recorded",
+        fix="update counterfoil, or name another journal with --journal",
+    )
+
+
+def migrate(
+    raw: sqlite3.Connection,
+    migrations: Sequence[Migration],
+    fresh_values: Mapping[str, Any],
+    *,
+    begin: Callable[[sqlite3.Connection], None],
+    path: str,
+) -> None:
+    """Run what is missing, each step in a transaction that also sets the version: whole or not at all.
+
+    `begin` takes the write lock; of two servers that migrate at once one does and the other finds it done.
+    `raw` must be in autocommit mode. `fresh_values` are the parameters of a new journal's first rows.
+
+    Raises:
+        UnsupportedVersion: a newer program migrated meanwhile.
+    """
+    while schema_version(raw) < len(migrations):
+        begin(raw)
+        try:
+            version = schema_version(raw)
+            if version >= len(migrations):
+                raw.execute("ROLLBACK")
+                break
+            step = migrations[version]
+            for statement in step.statements:
+                raw.execute(statement, dict(fresh_values)).fetchall()
+            failpoint("during_migration")
+            # A PRAGMA takes no parameters; both values are ours.
+            raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            raw.execute(f"PRAGMA user_version = {step.version}")
+            raw.execute("COMMIT")
+        except BaseException:
+            if raw.in_transaction:
+                raw.execute("ROLLBACK")
+            raise
+    if schema_version(raw) > len(migrations):
+        raise newer_schema(schema_version(raw), known=len(migrations), path=path)
