@@ -1,0 +1,159 @@
+"""The one verb of every answer, its reasons, and the words that say what to do.
+
+The words are the server's own; nothing stored ever enters them (CONTRACT.md, section 4).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from counterfoil.store.domain.events import Event
+from counterfoil.store.domain.model import Operation, State
+
+__all__ = ["GUIDANCE", "Verdict", "guidance_for", "skip_reason"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a command decided: the answer, and the events that make it so.
+
+    `row` names the row of the table that decided, where one did; `fields` are further answer fields that only
+    the decision knows; `after` are the facts once the events are applied.
+    """
+
+    next: str
+    reason: str
+    row: str | None = None
+    events: tuple[Event, ...] = ()
+    after: Operation | None = None
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def skip_reason(state: State) -> str:
+    """The reason of `skip` in a settled state."""
+    return "already_succeeded" if state is State.SUCCEEDED else state.value
+
+
+_PERFORM = (
+    "Perform the effect now, once, before send_before, with this idempotency_key where the system takes one; "
+    "then call record_receipt with this attempt. If you cannot tell how it ended: record_failure, effect unknown."
+)
+
+GUIDANCE: Mapping[tuple[str, str], str] = {
+    ("perform", "first_attempt"): _PERFORM,
+    ("perform", "retry_after_failure"): "Earlier attempts had no effect. " + _PERFORM,
+    ("perform", "repeat_safe"): "An earlier attempt may have worked, and this effect is safe to repeat. "
+    + _PERFORM,
+    (
+        "perform",
+        "repeat_keyed",
+    ): "An earlier attempt may have worked: send exactly the recorded args and payload "
+    "under this same idempotency_key, so that the system takes both for one. " + _PERFORM,
+    ("perform", "replayed"): "This is the grant that you already have, not a second one. "
+    "Perform only if you have not sent it yet; otherwise record what came of it.",
+    ("begin", "first_attempt"): "Not started: call begin_operation, which decides.",
+    ("begin", "retry_after_failure"): "It had no effect so far: call begin_operation to try again.",
+    ("begin", "repeat_safe"): "Unknown, but safe to repeat: call begin_operation.",
+    (
+        "begin",
+        "repeat_keyed",
+    ): "Unknown, but the provider's key is alive: call begin_operation and send the recorded "
+    "body under the same idempotency_key.",
+    ("skip", "already_succeeded"): "Done: do not perform it. Its receipts are the proof.",
+    ("skip", "timed_out"): "Given up without evidence: do not perform it. A late success is recorded with "
+    "record_receipt.",
+    ("skip", "cancelled"): "Cancelled: do not perform it.",
+    ("skip", "compensated"): "It happened and was undone: do not perform it.",
+    ("wait", "lease_held"): "Another session holds the attempt and may be performing it: do not perform it. "
+    "Ask again at retry_at.",
+    (
+        "wait",
+        "lease_held_by_you",
+    ): "You hold this attempt already: no second grant is given. If you have not sent it, "
+    "go on with it; if you have, record_receipt or record_failure; if you cannot tell, look it up and reconcile.",
+    (
+        "wait",
+        "settling",
+    ): "Too early for an empty look to count: it is kept. At retry_at call check_operation, look "
+    "again, and call reconcile_operation with the as_of of that check.",
+    ("wait", "dependency"): "Another step goes first. Do not perform this one yet.",
+    ("wait", "backoff"): "The last failure asked for a pause: begin again at retry_at.",
+    ("wait", "run_held"): "Another live session works on this run.",
+    (
+        "reconcile",
+        "in_doubt",
+    ): "It may have happened: do not perform it. Look it up in the performing system (see "
+    "lookup, since, idempotency_key), then call reconcile_operation with what you saw and this answer's as_of.",
+    (
+        "reconcile",
+        "disputed",
+    ): "Evidence contradicts the recorded state: do not perform it. Look it up, then call "
+    "reconcile_operation with what is true.",
+    (
+        "reconcile",
+        "receipt_too_weak",
+    ): "Kept, but it does not prove the effect: bring the performing system's own "
+    "reference as external_id (message id, commit hash, transaction id), or look it up and reconcile.",
+    (
+        "reconcile",
+        "foreign_receipt",
+    ): "Kept, but it proves nothing here: it is older than this operation or belongs "
+    "to another one. Look for this operation's own effect and reconcile.",
+    ("ask", "authority_required"): "A person must permit this first.",
+    ("ask", "authority_expired"): "The permission no longer holds: a person must renew it.",
+    ("ask", "drift"): "What this rests on has changed: a person must decide.",
+    (
+        "ask",
+        "attempts_exhausted",
+    ): "No attempt is left, or the failure was final: tell the person, who decides.",
+    ("ask", "history_gap"): "The journal was restored and may have missed this: a person must decide.",
+    (
+        "ask",
+        "disputed",
+    ): "Two effects, or findings that contradict each other, are on file: do not perform it; "
+    "a person must decide (counterfoil reconcile).",
+    (
+        "ask",
+        "unresolved",
+    ): "Looking has not settled whether it happened: do not perform it; a person must decide "
+    "(counterfoil reconcile).",
+    ("ask", "dependency_unmet"): "A step that this one needs can no longer succeed: a person must decide.",
+    (
+        "stop",
+        "identity_conflict",
+    ): "This key is already another effect in this run: do not perform it. Compare "
+    "conflict; repeat the recorded call exactly, or choose another key for another effect.",
+    (
+        "stop",
+        "possible_duplicate",
+    ): "This looks like an effect that is already on file under another key: do not "
+    "perform it. Use that key; or, if it really is another effect, begin with distinct_from naming its id.",
+    ("stop", "superseded"): "This attempt or call is no longer the current one: do not perform it. Call "
+    "check_operation; to try again begin with a new call_id.",
+    ("stop", "run_finished"): "The run is finished: nothing new is begun in it.",
+    ("stop", "unmet"): "What this call presupposes does not hold: nothing was changed. See state.",
+    ("continue", "recorded"): "Recorded. Go on according to state.",
+    ("continue", "duplicate"): "Already on file: nothing changed. Go on.",
+    ("continue", "claimed"): "Kept as a claim beside what is on record; the state is unchanged.",
+    ("continue", "started"): "Started.",
+    (
+        "continue",
+        "resumed",
+    ): "Resumed: follow each step's next; only a begin that answers perform lets you act.",
+    ("continue", "finished"): "Finished.",
+    (
+        "continue",
+        "listed",
+    ): "Follow each step's next; only a begin_operation that answers perform lets you act.",
+    (
+        "continue",
+        "no_history",
+    ): "The journal knows nothing under this name. That proves nothing about the world: if "
+    "work may have been done elsewhere or under another name, look before you act.",
+}
+
+
+def guidance_for(next_: str, reason: str) -> str:
+    """Give the one or two sentences for a verb and its reason."""
+    return GUIDANCE[next_, reason]

@@ -1,0 +1,310 @@
+"""begin_operation: whether an attempt is granted, in the order of checks that STATES.md gives."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from counterfoil.store.domain.answers import Verdict
+from counterfoil.store.domain.drafting import Creation, Draft, Situation, clock_data
+from counterfoil.store.domain.events import EventKind, to_data
+from counterfoil.store.domain.instants import micros
+from counterfoil.store.domain.lookalikes import Lookalike, Newcomer, find_lookalikes
+from counterfoil.store.domain.model import Attempt, Description, Operation, Repeat, Run, State, Terms
+from counterfoil.store.domain.outlook import Outlook, gate
+from counterfoil.store.domain.states import (
+    current_generation,
+    deadline_at,
+    is_live,
+    is_repeatable,
+    is_unresolved,
+    next_generation,
+    repeat_until,
+    state_of,
+)
+from counterfoil.store.domain.table import Command
+from counterfoil.store.domain.terms import at_first_grant, merge_terms
+
+__all__ = ["BeginFacts", "BeginGiven", "decide_begin"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginGiven:
+    """A begin in normal form: names normalised, secrets replaced, bodies as digests. Durations in seconds."""
+
+    id: str
+    namespace: str
+    run: str
+    key: str
+    description: Description
+    terms: Terms = Terms()
+    depends_on: tuple[str, ...] = ()
+    satisfies: tuple[str, ...] = ()
+    distinct_from: tuple[str, ...] = ()
+    compensates: str | None = None
+    lease_seconds: float | None = None
+    context: str | None = None
+    workflow_version: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginFacts:
+    """What is read before deciding.
+
+    `others` are look-alike candidates; `dependencies` the operations waited for, and theirs, by key;
+    `original` the operation that this one would compensate. `next_position` and `run_created_at` serve a new
+    operation. `open_of_caller` are other operations of the run; which of them matter is decided here.
+    """
+
+    operation: Operation | None
+    run: Run | None
+    next_position: int
+    run_created_at: int
+    others: tuple[Operation, ...] = ()
+    dependencies: Mapping[str, Operation] = field(default_factory=dict)
+    original: Operation | None = None
+
+
+def decide_begin(given: BeginGiven, facts: BeginFacts, situation: Situation) -> Verdict:
+    """Decide whether the caller may perform the effect now.
+
+    A `stop` adds nothing; a `wait` or `ask` leaves a new operation planned.
+    """
+    draft = Draft(facts.operation, operation_id=given.id, situation=situation)
+    operation = facts.operation
+    lookalikes: tuple[Lookalike, ...] = ()
+    if operation is None or _takes(operation, given.description, draft.before):
+        if facts.run is not None and facts.run.finished_as is not None:
+            return draft.answer("stop", "run_finished")
+        newcomer = Newcomer(
+            id=given.id,
+            run=given.run,
+            description=given.description,
+            distinct_from=(*given.distinct_from, *(() if operation is None else operation.distinct_from)),
+            compensates=given.compensates or (None if operation is None else operation.compensates),
+            party=situation.party,
+        )
+        lookalikes = find_lookalikes(newcomer, facts.others, now=draft.now, policy=situation.policy)
+        stopping = [lookalike for lookalike in lookalikes if lookalike.stops]
+        if stopping:
+            return draft.answer("stop", "possible_duplicate", fields={"duplicates": stopping})
+    mentioned = tuple(
+        f"{lookalike.operation.id} has the same {lookalike.same}"
+        for lookalike in lookalikes
+        if not lookalike.stops
+    )
+    if operation is None:
+        if given.compensates is not None and not _may_compensate(facts.original, draft.now):
+            return draft.answer("stop", "unmet")
+        draft.create(
+            Creation(
+                id=given.id,
+                namespace=given.namespace,
+                run=given.run,
+                key=given.key,
+                position=facts.next_position,
+                run_created_at=facts.run_created_at,
+                description=given.description,
+                compensates=given.compensates,
+            ),
+            began=situation.party,
+        )
+    else:
+        if _conflicts(operation, given.description):
+            return draft.answer("stop", "identity_conflict", fields={"conflict": True})
+        if draft.before.is_settled:
+            return draft.verdict(Command.BEGIN, "free")
+        _take(draft, given, situation)
+    mentioned += _merge(draft, given, facts, situation)
+    return _permit(draft, given, facts, situation, mentioned)
+
+
+def _takes(operation: Operation, given: Description, state: State) -> bool:
+    """Tell whether this begin says what the plan (or an unannounced receipt) left out of the effect."""
+    recorded = operation.description
+    return _may_take(operation, state) and (
+        (recorded.target is None and given.target is not None)
+        or (recorded.args_digest is None and given.args_digest is not None)
+    )
+
+
+def _may_take(operation: Operation, state: State) -> bool:
+    return operation.takes and state in (State.PLANNED, State.FAILED)
+
+
+def _conflicts(operation: Operation, given: Description) -> bool:
+    """Tell whether the effect given is another one than the effect on record."""
+    recorded = operation.description
+    if recorded.fingerprint == given.fingerprint:
+        return False
+    if not operation.takes:
+        return True
+    return (
+        recorded.action != given.action
+        or (recorded.target is not None and recorded.target != given.target)
+        or (recorded.args_digest is not None and recorded.args_digest != given.args_digest)
+    )
+
+
+def _may_compensate(original: Operation | None, now: int) -> bool:
+    return original is not None and state_of(original, now) is State.SUCCEEDED
+
+
+def _take(draft: Draft, given: BeginGiven, situation: Situation) -> None:
+    """Write down what was left out; a payload on record stays."""
+    operation = draft.operation
+    recorded, fuller = operation.description, given.description
+    if not _may_take(operation, draft.before):
+        return
+    if recorded.payload_digest is not None:
+        fuller = replace(
+            fuller,
+            payload_digest=recorded.payload_digest,
+            payload_keyed=recorded.payload_keyed,
+            payload_redacted=recorded.payload_redacted,
+        )
+    compensates = operation.compensates or given.compensates
+    if fuller != recorded or compensates != operation.compensates or operation.began is None:
+        draft.add(
+            EventKind.DESCRIPTION_TAKEN,
+            description=to_data(fuller),
+            compensates=compensates,
+            began=to_data(situation.party),
+        )
+
+
+def _merge(draft: Draft, given: BeginGiven, facts: BeginFacts, situation: Situation) -> tuple[str, ...]:
+    """Tighten the terms and add the links that this call brings."""
+    operation = draft.operation
+    terms, warnings = merge_terms(operation, given.terms, situation.policy)
+    if terms != operation.terms:
+        draft.add(EventKind.TERMS_FIXED, **to_data(terms))
+    covered = facts.others if "*" in given.distinct_from else ()
+    settled = [other.id for other in covered if state_of(other, draft.now).is_settled]
+    distinct = _new((*given.distinct_from, *settled), (*operation.distinct_from, "*", operation.id))
+    depends_on = _new(given.depends_on, operation.depends_on) if operation.takes else ()
+    satisfies = _new(given.satisfies, operation.satisfies)
+    if distinct or depends_on or satisfies:
+        draft.add(
+            EventKind.LINKS_ADDED,
+            distinct_from=distinct or None,
+            depends_on=depends_on or None,
+            satisfies=satisfies or None,
+        )
+    return warnings
+
+
+def _new(given: tuple[str, ...], recorded: tuple[str, ...]) -> list[str]:
+    return [item for item in dict.fromkeys(given) if item not in recorded]
+
+
+def _permit(
+    draft: Draft, given: BeginGiven, facts: BeginFacts, situation: Situation, warnings: tuple[str, ...]
+) -> Verdict:
+    """Go through the checks from disputed to perform."""
+    operation, now, policy = draft.operation, draft.now, situation.policy
+    newest = operation.newest
+    repeatable = (
+        is_repeatable(operation, now, policy)
+        and _can_reproduce(operation.description, given.description)
+        and not _no_attempt_left(operation)
+    )
+    free = "free_repeatable" if repeatable else "free"
+    if operation.dispute is not None:
+        return draft.verdict(Command.BEGIN, free, warnings=warnings)
+    again = next(
+        (
+            attempt
+            for attempt in operation.granted
+            if situation.call_id is not None and attempt.call_id == situation.call_id
+        ),
+        None,
+    )
+    live = newest if newest is not None and is_live(operation, newest, now) else None
+    if again is not None and (live is None or _is_the_same_grant(again, live, situation)):
+        row = "replay_repeatable" if repeatable else "replay"
+        if draft.before is State.IN_DOUBT and not repeatable and is_unresolved(operation):
+            row = "unresolved"
+        return draft.verdict(Command.BEGIN, row, fields={"attempt": live}, warnings=warnings)
+    if live is not None:
+        is_mine = live.holder is not None and live.holder.is_holder(situation.party)
+        return draft.verdict(
+            Command.BEGIN, "held_by_you" if is_mine else "held", fields={"attempt": live}, warnings=warnings
+        )
+    if draft.state is State.IN_DOUBT and not repeatable:
+        row = "unresolved" if is_unresolved(operation) else "free"
+        return draft.verdict(Command.BEGIN, row, warnings=warnings)
+    if operation.compensates is not None and not _may_compensate(facts.original, now):
+        return draft.answer("stop", "unmet", warnings=warnings)
+    stands_between = gate(operation, now=now, run=facts.run, dependencies=facts.dependencies)
+    if stands_between is not None:
+        return _wait_or_ask(draft, stands_between, warnings)
+    return _grant(draft, given, situation, free, warnings)
+
+
+def _wait_or_ask(draft: Draft, outlook: Outlook, warnings: tuple[str, ...]) -> Verdict:
+    fields = {} if outlook.retry_at is None else {"retry_at": outlook.retry_at}
+    return draft.answer(outlook.next, outlook.reason, fields=fields, warnings=warnings)
+
+
+def _is_the_same_grant(again: Attempt, live: Attempt, situation: Situation) -> bool:
+    return (
+        again.number == live.number
+        and not live.is_touched
+        and live.holder is not None
+        and live.holder.may_be(situation.party)
+    )
+
+
+def _can_reproduce(recorded: Description, given: Description) -> bool:
+    """A body with a secret replaced can only be sent again by a caller who has the whole of it."""
+    return (not recorded.args_redacted or given.args_keyed == recorded.args_keyed) and (
+        not recorded.payload_redacted or given.payload_keyed == recorded.payload_keyed
+    )
+
+
+def _no_attempt_left(operation: Operation) -> bool:
+    limit = operation.terms.max_attempts
+    return limit is not None and len(operation.granted) >= limit
+
+
+def _grant(
+    draft: Draft, given: BeginGiven, situation: Situation, row: str, warnings: tuple[str, ...]
+) -> Verdict:
+    """Grant the next attempt: its number, its key, and a lease that ends before deadline and key do."""
+    now, policy = draft.now, situation.policy
+    terms = at_first_grant(draft.operation.terms)
+    if terms != draft.operation.terms:
+        draft.add(EventKind.TERMS_FIXED, **to_data(terms))
+    operation = draft.operation
+    generation = next_generation(operation, now, policy)
+    lease_seconds = policy.lease_seconds if given.lease_seconds is None else given.lease_seconds
+    ends = [now + micros(min(lease_seconds, policy.longest_lease_seconds))]
+    deadline = deadline_at(operation)
+    if deadline is not None:
+        ends.append(deadline)
+    elif terms.deadline_seconds is not None:
+        ends.append(now + micros(terms.deadline_seconds))
+    until = repeat_until(operation, policy)
+    if generation == current_generation(operation) and terms.repeat is Repeat.KEYED and until is not None:
+        ends.append(until)
+    reason = {
+        State.PLANNED: "first_attempt",
+        State.FAILED: "retry_after_failure",
+        State.IN_DOUBT: "repeat_safe" if terms.repeat is Repeat.SAFE else "repeat_keyed",
+    }[draft.before]
+    newest = operation.newest
+    draft.add(
+        EventKind.ATTEMPT_GRANTED,
+        number=1 if newest is None else newest.number + 1,
+        generation=generation,
+        holder=to_data(situation.party),
+        call_id=situation.call_id,
+        reason=reason,
+        granted_at=now,
+        lease_until=min(ends),
+        context=given.context,
+        workflow_version=given.workflow_version,
+        clock=clock_data(situation.now),
+    )
+    return draft.verdict(
+        Command.BEGIN, row, reason=reason, fields={"attempt": draft.operation.newest}, warnings=warnings
+    )

@@ -1,0 +1,138 @@
+"""record_failure: what an agent's word about its own attempt establishes (CONTRACT.md, section 3, rule 4)."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from counterfoil.store.domain.answers import Verdict
+from counterfoil.store.domain.drafting import Draft, Situation
+from counterfoil.store.domain.events import EventKind
+from counterfoil.store.domain.instants import micros
+from counterfoil.store.domain.model import Attempt, Operation, Outcome, State
+from counterfoil.store.domain.states import unknown_attempts
+from counterfoil.store.domain.table import Command
+
+__all__ = ["FailureFacts", "decide_failure", "is_evidence_of_no_effect"]
+
+_STATUS_NAMES = frozenset(("status", "statuscode", "httpstatus", "httpstatuscode", "responsestatus"))
+_UNSURE_WHEN_REPEATED = frozenset((408, 409, 425, 429))
+"""Answers that may speak of the attempt before: a conflict, or a limit, that the first one ran into."""
+
+_STATUS = re.compile(r"\s*(?:HTTP/\S+\s+)?(\d{3})(?!\d)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureFacts:
+    """A failure in normal form. `evidence` is the body itself, for what it says of an HTTP status."""
+
+    attempt: int
+    effect: str
+    error: str
+    evidence: Mapping[str, Any] | None
+    evidence_digest: str | None
+    retryable: bool
+    retry_after_seconds: float | None
+
+
+def is_evidence_of_no_effect(evidence: Mapping[str, Any] | None, *, attempt: int) -> bool:
+    """Tell whether evidence can show that a request was refused before any effect.
+
+    A 5xx shows nothing; on any attempt but the first, neither does a status that may speak of the attempt
+    before it.
+    """
+    if not _says_something(evidence):
+        return False
+    for status in _statuses(evidence):
+        if status >= 500 or (attempt > 1 and status in _UNSURE_WHEN_REPEATED):
+            return False
+    return True
+
+
+def _says_something(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(_says_something(part) for part in value.values())
+    if isinstance(value, list | tuple):
+        return any(_says_something(part) for part in value)
+    return value is not None and value != "" and not (isinstance(value, str) and value.isspace())
+
+
+def _statuses(value: Any) -> list[int]:
+    """Every HTTP status that a body carries, however deep and under whichever usual name."""
+    if isinstance(value, list | tuple):
+        return [status for part in value for status in _statuses(part)]
+    if not isinstance(value, Mapping):
+        return []
+    found = []
+    for name, part in value.items():
+        if re.sub(r"[^a-z]", "", name.lower()) in _STATUS_NAMES:
+            found += _as_status(part)
+        found += _statuses(part)
+    return found
+
+
+def _as_status(value: Any) -> list[int]:
+    if isinstance(value, bool):
+        return []
+    if isinstance(value, int | float):
+        return [int(value)] if 100 <= value < 1000 else []
+    if isinstance(value, str):
+        match = _STATUS.match(value)
+        return [] if match is None else [int(match[1])]
+    return []
+
+
+def decide_failure(operation: Operation, given: FailureFacts, situation: Situation) -> Verdict:
+    """Record that an attempt ended without success; without evidence it is unknown how."""
+    draft = Draft(operation, operation_id=operation.id, situation=situation)
+    newest = draft.operation.newest
+    if newest is None or given.attempt != newest.number:
+        return draft.verdict(Command.FAILURE, "older")
+    if newest.holder is None or not newest.holder.is_holder(situation.party):
+        _claim(draft, given, situation)
+        return draft.verdict(Command.FAILURE, "another_caller")
+    if given.effect == "none" and is_evidence_of_no_effect(given.evidence, attempt=newest.number):
+        return _without_effect(draft, given, newest)
+    row = "unknown" if given.effect == "unknown" else "none_without_evidence"
+    if draft.before in (State.IN_PROGRESS, State.IN_DOUBT, State.DISPUTED):
+        _end(draft, given, newest, Outcome.UNKNOWN)
+    return draft.verdict(Command.FAILURE, row)
+
+
+def _without_effect(draft: Draft, given: FailureFacts, newest: Attempt) -> Verdict:
+    if draft.before in (State.IN_PROGRESS, State.IN_DOUBT, State.DISPUTED):
+        _end(draft, given, newest, Outcome.REFUSED)
+    others = [
+        attempt for attempt in unknown_attempts(draft.operation, draft.now) if attempt.number != newest.number
+    ]
+    row = "none_while_another_is_unknown" if others else "none_with_evidence"
+    return draft.verdict(Command.FAILURE, row)
+
+
+def _end(draft: Draft, given: FailureFacts, newest: Attempt, outcome: Outcome) -> None:
+    """End the holder's attempt. One that is over stays over as it was, unless evidence says more of it."""
+    is_over = newest.ended_at is not None
+    if newest.outcome.is_without_effect or (is_over and outcome is Outcome.UNKNOWN):
+        return
+    draft.add(
+        EventKind.ATTEMPT_ENDED,
+        attempt=newest.number,
+        outcome=outcome.value,
+        ended_at=newest.ended_at if is_over else min(draft.now, newest.lease_until),
+        error=given.error,
+        evidence_digest=given.evidence_digest,
+        retryable=given.retryable,
+        retry_at=None if given.retry_after_seconds is None else draft.now + micros(given.retry_after_seconds),
+    )
+
+
+def _claim(draft: Draft, given: FailureFacts, situation: Situation) -> None:
+    """Keep another caller's word, once per wording: it changes nothing."""
+    draft.add(
+        EventKind.FAILURE_CLAIMED,
+        attempt=given.attempt,
+        effect=given.effect,
+        error=given.error,
+        evidence_digest=given.evidence_digest,
+        call_id=situation.call_id,
+    )

@@ -1,0 +1,108 @@
+"""Look-alikes: an effect that is perhaps on file under another key (CONTRACT.md, section 2).
+
+A session that lost its memory invents other keys and other words; what it is about to do is compared with
+what its run already holds.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from counterfoil.store.domain.instants import Instant
+from counterfoil.store.domain.model import Description, Operation, Party, State
+from counterfoil.store.domain.names import targets_overlap
+from counterfoil.store.domain.states import Policy, state_of
+
+__all__ = ["Lookalike", "Newcomer", "find_lookalikes"]
+
+_CANNOT_BE_SET_ASIDE = frozenset((State.IN_DOUBT, State.DISPUTED))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Newcomer:
+    """The operation that is about to be told apart from the others. `distinct_from` may hold `*`."""
+
+    id: str
+    run: str
+    description: Description
+    distinct_from: tuple[str, ...] = ()
+    compensates: str | None = None
+    party: Party
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookalike:
+    """Another operation, and what is the same. `stops`: it has to be told apart first."""
+
+    operation: Operation
+    same: str
+    stops: bool
+
+
+def find_lookalikes(
+    newcomer: Newcomer, others: Iterable[Operation], *, now: Instant, policy: Policy
+) -> tuple[Lookalike, ...]:
+    """Compare a newcomer with operations of its run, and of any run that compensate the same one."""
+    found = []
+    for other in others:
+        same = _same(newcomer, other, policy)
+        if other.id == newcomer.id or same is None:
+            continue
+        if same == "compensates":
+            found.append(
+                Lookalike(operation=other, same=same, stops=not _is_told_apart(newcomer, other, now))
+            )
+        elif newcomer.compensates == other.id or other.compensates == newcomer.id:
+            found.append(Lookalike(operation=other, same=same, stops=False))
+        elif same == "fingerprint" and state_of(other, now) in _CANNOT_BE_SET_ASIDE:
+            found.append(Lookalike(operation=other, same=same, stops=True))
+        elif not _is_told_apart(newcomer, other, now):
+            found.append(
+                Lookalike(
+                    operation=other, same=same, stops=not _is_next_of_a_series(newcomer, other, same, now)
+                )
+            )
+    return tuple(found)
+
+
+def _same(newcomer: Newcomer, other: Operation, policy: Policy) -> str | None:
+    if newcomer.compensates is not None and newcomer.compensates == other.compensates:
+        return "compensates"
+    mine, theirs = newcomer.description, other.description
+    how = policy.compare(mine.action)
+    if newcomer.run != other.run or mine.action != theirs.action or how == "off":
+        return None
+    if mine.fingerprint == theirs.fingerprint:
+        return "fingerprint"
+    if how == "fingerprint":
+        return None
+    if mine.target_folded and mine.target_folded == theirs.target_folded:
+        return "target"
+    if (
+        mine.args_digest is not None
+        and mine.args_digest == theirs.args_digest
+        and targets_overlap(mine.target_folded, theirs.target_folded)
+    ):
+        return "args"
+    return None
+
+
+def _is_told_apart(newcomer: Newcomer, other: Operation, now: Instant) -> bool:
+    """Distinctness works both ways; `*` covers settled operations only."""
+    return (
+        other.id in newcomer.distinct_from
+        or newcomer.id in other.distinct_from
+        or ("*" in newcomer.distinct_from and state_of(other, now).is_settled)
+    )
+
+
+def _is_next_of_a_series(newcomer: Newcomer, other: Operation, same: str, now: Instant) -> bool:
+    """A settled effect on the same target that this very conversation began, with other args."""
+    return (
+        same == "target"
+        and newcomer.description.args_digest != other.description.args_digest
+        and state_of(other, now).is_settled
+        and other.began is not None
+        and other.began.conversation is not None
+        and other.began.conversation == newcomer.party.conversation
+        and other.began.principal == newcomer.party.principal
+    )

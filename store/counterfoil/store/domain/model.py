@@ -1,0 +1,362 @@
+"""The facts: what the journal knows of an operation. Everything here is frozen; `events` makes the next one.
+
+Nothing in these classes depends on the present; what does (state, settle time, key) is in `states`.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+
+from counterfoil.store.domain.instants import Instant
+
+__all__ = [
+    "Assurance",
+    "Attempt",
+    "Decision",
+    "Description",
+    "Dispute",
+    "DisputeKind",
+    "Finding",
+    "LookupTerms",
+    "Operation",
+    "Outcome",
+    "Party",
+    "Receipt",
+    "Repeat",
+    "Run",
+    "State",
+    "Terms",
+    "UndoTerms",
+]
+
+
+class State(StrEnum):
+    """The nine states of an operation (CONTRACT.md, section 3)."""
+
+    PLANNED = "planned"
+    IN_PROGRESS = "in_progress"
+    IN_DOUBT = "in_doubt"
+    FAILED = "failed"
+    SUCCEEDED = "succeeded"
+    TIMED_OUT = "timed_out"
+    CANCELLED = "cancelled"
+    COMPENSATED = "compensated"
+    DISPUTED = "disputed"
+
+    @property
+    def is_settled(self) -> bool:
+        """True where a begin answers `skip`."""
+        return self in _SETTLED
+
+    @property
+    def is_open(self) -> bool:
+        """True where the effect may have happened and nobody knows."""
+        return self in (State.IN_PROGRESS, State.IN_DOUBT, State.DISPUTED)
+
+
+_SETTLED = frozenset((State.SUCCEEDED, State.TIMED_OUT, State.CANCELLED, State.COMPENSATED))
+
+
+class Repeat(StrEnum):
+    """Whether the effect may be performed again while an earlier attempt is unknown."""
+
+    SAFE = "safe"
+    KEYED = "keyed"
+    UNSAFE = "unsafe"
+
+    @property
+    def strictness(self) -> int:
+        """Order of strictness: unsafe over keyed over safe."""
+        return (Repeat.SAFE, Repeat.KEYED, Repeat.UNSAFE).index(self)
+
+
+class Outcome(StrEnum):
+    """What is known of one attempt's effect, apart from receipts.
+
+    `open`: nothing reported, its lease may still live. `unknown`: ended, no evidence either way. `refused`:
+    answered without effect or never sent, by its holder's evidence. `silent`: looked up and not found.
+    """
+
+    OPEN = "open"
+    UNKNOWN = "unknown"
+    REFUSED = "refused"
+    SILENT = "silent"
+
+    @property
+    def is_without_effect(self) -> bool:
+        """True where it is established that the attempt had no effect."""
+        return self in (Outcome.REFUSED, Outcome.SILENT)
+
+
+class Assurance(IntEnum):
+    """How far a receipt can be relied upon, weakest first."""
+
+    CLAIMED = 0
+    REPORTED = 1
+    CAPTURED = 2
+    VERIFIED = 3
+
+    @property
+    def word(self) -> str:
+        """The contract's word."""
+        return self.name.lower()
+
+
+class DisputeKind(StrEnum):
+    """What contradicts what; the last two need a person."""
+
+    RECEIPT = "receipt"
+    EFFECTS = "effects"
+    NEGATIVE = "negative"
+
+    @property
+    def needs_person(self) -> bool:
+        """True where the answer is `ask: disputed`, not `reconcile: disputed`."""
+        return self is not DisputeKind.RECEIPT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Party:
+    """Whom an attempt was granted to."""
+
+    principal: str
+    conversation: str | None
+    connection: str
+
+    def is_holder(self, other: "Party") -> bool:
+        """Tell whether `other` is the same holder: by conversation, or by connection where one is unknown."""
+        if self.principal != other.principal:
+            return False
+        if self.conversation is not None and other.conversation is not None:
+            return self.conversation == other.conversation
+        return self.connection == other.connection
+
+    def may_be(self, other: "Party") -> bool:
+        """Tell whether nothing that both sides know tells them apart (for a call sent again)."""
+        if self.principal != other.principal:
+            return False
+        return None in (self.conversation, other.conversation) or self.conversation == other.conversation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookupTerms:
+    """A declared lookup; its args lie in the bodies under `args_digest`. `conclusive` None: not said."""
+
+    tool: str | None = None
+    args_digest: str | None = None
+    instructions: str | None = None
+    probe: str | None = None
+    conclusive: bool | None = None
+
+    @property
+    def is_on_record(self) -> bool:
+        """True where the lookup says how to look, or promises that an empty answer is conclusive."""
+        return any((self.tool, self.args_digest, self.instructions, self.probe, self.conclusive))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoTerms:
+    """How the effect can be undone; shown, never run."""
+
+    tool: str | None = None
+    args_digest: str | None = None
+    instructions: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What is fixed by whichever call gives it first. Durations in seconds; None is "not given"."""
+
+    repeat: Repeat | None = None
+    key_ttl_seconds: float | None = None
+    lookup: LookupTerms | None = None
+    settle_seconds: float | None = None
+    undo: UndoTerms | None = None
+    deadline_seconds: float | None = None
+    max_attempts: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """What the effect is. None is "not said", which a first begin may still say (`Operation.takes`).
+
+    Digests are of the stored, redacted text; keyed digests are of what the caller really sent.
+    """
+
+    action: str
+    target: str | None = None
+    target_folded: str = ""
+    args_digest: str | None = None
+    args_keyed: str | None = None
+    args_redacted: bool = False
+    payload_digest: str | None = None
+    payload_keyed: str | None = None
+    payload_redacted: bool = False
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One permission to perform the effect. Number 0 stands for an effect that nobody announced.
+
+    `lease_until` is the granted end of the lease; `ended_at` is set only where its holder (or a person)
+    ended it, so that the end of a lease that merely ran out stays its granted end.
+    """
+
+    number: int
+    generation: int
+    holder: Party | None = None
+    call_id: str | None = None
+    reason: str
+    granted_at: Instant
+    lease_until: Instant
+    ended_at: Instant | None = None
+    outcome: Outcome = Outcome.OPEN
+    is_touched: bool = False
+    retryable: bool = True
+    retry_at: Instant | None = None
+    error: str | None = None
+    set_back: int = 0
+    context: str | None = None
+    workflow_version: str | None = None
+
+    @property
+    def end(self) -> Instant:
+        """When it ended: by its holder, else by its granted lease."""
+        return self.lease_until if self.ended_at is None else self.ended_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """Evidence as recorded. `is_accepted`: it was at or above the required assurance when it came."""
+
+    number: int
+    kind: str
+    system: str
+    external_id: str | None = None
+    performed_at: Instant | None = None
+    url: str | None = None
+    evidence_digest: str | None = None
+    final: bool
+    source: str
+    assurance: Assurance
+    attempt: int
+    recorded_at: Instant
+    call_id: str | None = None
+    is_accepted: bool = False
+    is_foreign: bool = False
+    is_unannounced: bool = False
+    is_undo: bool = False
+    is_set_aside: bool = False
+
+    @property
+    def counts(self) -> bool:
+        """True where it stands as evidence that this effect happened."""
+        return self.is_accepted and not (self.is_set_aside or self.is_undo or self.is_foreign)
+
+    @property
+    def is_in_test_for_duplicates(self) -> bool:
+        """Acknowledgements, claims and foreign receipts take no part in it."""
+        return self.final and not self.is_foreign and self.assurance > Assurance.CLAIMED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What looking showed. `is_unsettling`: it counted, and settled nothing."""
+
+    number: int
+    finding: str
+    checked_with: str
+    by: str
+    as_of: Instant | None = None
+    attempt: int
+    recorded_at: Instant
+    evidence_digest: str | None = None
+    call_id: str | None = None
+    is_unsettling: bool = False
+    is_persons: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """A decision that stands until evidence or a person moves it: timed_out, cancelled or compensated."""
+
+    outcome: State
+    at: Instant
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dispute:
+    """An open contradiction."""
+
+    kind: DisputeKind
+    at: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One intended external effect and all that is known of it."""
+
+    namespace: str
+    run: str
+    key: str
+    id: str
+    position: int
+    created_at: Instant
+    updated_at: Instant
+    since_floor: Instant
+    description: Description
+    began: Party | None = None
+    terms: Terms = Terms()
+    depends_on: tuple[str, ...] = ()
+    satisfies: tuple[str, ...] = ()
+    distinct_from: tuple[str, ...] = ()
+    compensates: str | None = None
+    attempts: tuple[Attempt, ...] = ()
+    receipts: tuple[Receipt, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    decision: Decision | None = None
+    dispute: Dispute | None = None
+    acknowledged_at: Instant | None = None
+    settle_restart_at: Instant | None = None
+    set_back: int = 0
+    clock_boot: str | None = None
+    clock_offset: int | None = None
+    clock_at: Instant | None = None
+
+    @property
+    def granted(self) -> tuple[Attempt, ...]:
+        """The attempts that were really granted, oldest first."""
+        return tuple(attempt for attempt in self.attempts if attempt.number > 0)
+
+    @property
+    def newest(self) -> Attempt | None:
+        """The newest granted attempt."""
+        return max(self.granted, key=lambda attempt: attempt.number, default=None)
+
+    @property
+    def takes(self) -> bool:
+        """True while a begin may still say what was left out: nothing was ever granted."""
+        return not self.granted
+
+    @property
+    def standing(self) -> tuple[Receipt, ...]:
+        """The receipts that stand as evidence that this effect happened, oldest first."""
+        return tuple(receipt for receipt in self.receipts if receipt.counts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One execution of a workflow. `finished_as` is None while it is open."""
+
+    namespace: str
+    run: str
+    created_at: Instant
+    touched_at: Instant
+    last_seq: int
+    head: str
+    operations: int = 0
+    workflow: str | None = None
+    workflow_version: str | None = None
+    finished_as: str | None = None

@@ -1,0 +1,97 @@
+"""What a begin would answer now, whoever asks: the one order of checks behind begins, plans and checks."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from counterfoil.store.domain.answers import skip_reason
+from counterfoil.store.domain.instants import Instant
+from counterfoil.store.domain.model import Operation, Repeat, Run, State
+from counterfoil.store.domain.states import Policy, is_repeatable, is_unresolved, live_attempt, state_of
+
+__all__ = ["Outlook", "gate", "outlook"]
+
+_CANNOT_SUCCEED = frozenset((State.TIMED_OUT, State.CANCELLED, State.COMPENSATED))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """A verb, its reason, and when to ask again where that is known."""
+
+    next: str
+    reason: str
+    retry_at: Instant | None = None
+
+
+def outlook(
+    operation: Operation,
+    *,
+    now: Instant,
+    policy: Policy,
+    run: Run | None,
+    dependencies: Mapping[str, Operation],
+    can_reproduce: bool,
+) -> Outlook:
+    """Tell what a begin would answer, with `begin` in place of `perform`.
+
+    `dependencies` holds the operations that this one waits for, and theirs, by key. `can_reproduce` says
+    whether a caller would have the body that a repeat has to send.
+    """
+    state = state_of(operation, now)
+    if state.is_settled:
+        return Outlook(next="skip", reason=skip_reason(state))
+    if operation.dispute is not None:
+        return Outlook(next="ask" if operation.dispute.kind.needs_person else "reconcile", reason="disputed")
+    live = live_attempt(operation, now)
+    if live is not None:
+        return Outlook(next="wait", reason="lease_held", retry_at=live.lease_until)
+    if state is State.IN_DOUBT and not (
+        is_repeatable(operation, now, policy) and can_reproduce and not _attempts_used_up(operation)
+    ):
+        if is_unresolved(operation):
+            return Outlook(next="ask", reason="unresolved")
+        return Outlook(next="reconcile", reason="in_doubt")
+    return gate(operation, now=now, run=run, dependencies=dependencies) or Outlook(
+        next="begin", reason=_reason_to_begin(operation, state)
+    )
+
+
+def gate(
+    operation: Operation, *, now: Instant, run: Run | None, dependencies: Mapping[str, Operation]
+) -> Outlook | None:
+    """Tell what stands between an operation that may be attempted and its attempt, if anything does."""
+    if run is not None and run.finished_as is not None:
+        return Outlook(next="stop", reason="run_finished")
+    if any(_cannot_succeed(key, now, dependencies, frozenset()) for key in operation.depends_on):
+        return Outlook(next="ask", reason="dependency_unmet")
+    if any(state_of(dependencies[key], now) is not State.SUCCEEDED for key in operation.depends_on):
+        return Outlook(next="wait", reason="dependency")
+    newest = operation.newest
+    if _attempts_used_up(operation) or (newest is not None and not newest.retryable):
+        return Outlook(next="ask", reason="attempts_exhausted")
+    if newest is not None and newest.retry_at is not None and now < newest.retry_at:
+        return Outlook(next="wait", reason="backoff", retry_at=newest.retry_at)
+    return None
+
+
+def _cannot_succeed(
+    key: str, now: Instant, dependencies: Mapping[str, Operation], seen: frozenset[str]
+) -> bool:
+    """Tell whether an operation is over without success, or waits for one that is."""
+    operation = dependencies[key]
+    state = state_of(operation, now)
+    if state in _CANNOT_SUCCEED:
+        return True
+    if state is not State.PLANNED or key in seen:
+        return False
+    return any(_cannot_succeed(other, now, dependencies, seen | {key}) for other in operation.depends_on)
+
+
+def _attempts_used_up(operation: Operation) -> bool:
+    limit = operation.terms.max_attempts
+    return limit is not None and len(operation.granted) >= limit
+
+
+def _reason_to_begin(operation: Operation, state: State) -> str:
+    if state is State.IN_DOUBT:
+        return "repeat_safe" if operation.terms.repeat is Repeat.SAFE else "repeat_keyed"
+    return "retry_after_failure" if state is State.FAILED else "first_attempt"

@@ -1,0 +1,239 @@
+"""record_receipt, and the receipts that come inside a finding: what a receipt proves, and what it contradicts."""
+
+from dataclasses import dataclass, replace
+
+from counterfoil.store.domain.answers import Verdict
+from counterfoil.store.domain.drafting import Creation, Draft, Situation
+from counterfoil.store.domain.events import EventKind, to_data
+from counterfoil.store.domain.instants import Instant
+from counterfoil.store.domain.model import (
+    Assurance,
+    Attempt,
+    DisputeKind,
+    Operation,
+    Receipt,
+    Repeat,
+    State,
+)
+from counterfoil.store.domain.states import CLOCK_TOLERANCE, live_attempt, since
+from counterfoil.store.domain.table import Command
+
+__all__ = ["ReceiptFacts", "classify", "decide_receipt", "make_receipt", "open_dispute", "store_receipt"]
+
+_EXCLUSIVE_KINDS = frozenset(("message", "transaction", "approval"))
+"""Kinds whose reference belongs to one effect only; one commit or record may serve several steps."""
+
+_GRAVITY = (DisputeKind.RECEIPT, DisputeKind.NEGATIVE, DisputeKind.EFFECTS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiptFacts:
+    """A receipt in normal form. `attempt` is the number that the caller named.
+
+    `belongs_to_another`: the reference is on file as the evidence of another operation.
+    """
+
+    kind: str
+    system: str
+    external_id: str | None
+    performed_at: Instant | None
+    url: str | None
+    evidence_digest: str | None
+    final: bool
+    source: str
+    assurance: Assurance
+    attempt: int | None
+    belongs_to_another: bool = False
+
+
+def decide_receipt(
+    operation: Operation | None, given: ReceiptFacts, situation: Situation, *, creation: Creation
+) -> Verdict:
+    """Record a receipt; never refuse, lose or change one. An operation that nobody began is made for it."""
+    draft = Draft(operation, operation_id=creation.id, situation=situation)
+    if operation is None:
+        draft.create(creation)
+    receipt = make_receipt(draft, given, situation)
+    row, known = classify(draft.operation, receipt, draft.before)
+    warnings = _warnings(draft, receipt, given)
+    if known is not None:
+        if row == "acknowledged":
+            draft.add(EventKind.ACKNOWLEDGED_AGAIN)
+        return draft.verdict(Command.RECEIPT, row, fields={"receipt": known}, warnings=warnings)
+    store_receipt(draft, receipt, row)
+    return draft.verdict(
+        Command.RECEIPT, row, fields={"receipt": draft.operation.receipts[-1]}, warnings=warnings
+    )
+
+
+def make_receipt(draft: Draft, given: ReceiptFacts, situation: Situation) -> Receipt:
+    """Place a receipt: the attempt that it belongs to, whether it is this operation's at all, and its weight."""
+    operation = draft.operation
+    required = situation.policy.required_assurance(operation.description.action)
+    attempt = given.attempt if given.attempt is not None else _owner(operation)
+    receipt = Receipt(
+        number=len(operation.receipts) + 1,
+        kind=given.kind,
+        system=given.system,
+        external_id=given.external_id,
+        performed_at=given.performed_at,
+        url=given.url,
+        evidence_digest=given.evidence_digest,
+        final=given.final,
+        source=given.source,
+        assurance=given.assurance,
+        attempt=attempt,
+        recorded_at=draft.now,
+        call_id=situation.call_id,
+        is_accepted=given.final and given.assurance >= required,
+        is_unannounced=not operation.granted,
+    )
+    if _is_foreign(operation, receipt, given, draft.now):
+        receipt = replace(receipt, is_foreign=True, is_accepted=False)
+    return receipt
+
+
+def _owner(operation: Operation) -> int:
+    """The accepted attempt where there is one, else the newest attempt not found without effect."""
+    if operation.standing:
+        return operation.standing[0].attempt
+    granted = operation.granted
+    if not granted:
+        return 0
+    open_ones = [attempt.number for attempt in granted if not attempt.outcome.is_without_effect]
+    return max(open_ones, default=granted[-1].number)
+
+
+def _attempt(operation: Operation, number: int) -> Attempt | None:
+    return next((attempt for attempt in operation.attempts if attempt.number == number), None)
+
+
+def _is_foreign(operation: Operation, receipt: Receipt, given: ReceiptFacts, now: Instant) -> bool:
+    """Tell whether a receipt proves nothing about this operation.
+
+    With the live attempt's number, a strange time is a warning only: its holder speaks of what it just did.
+    """
+    live = live_attempt(operation, now)
+    is_of_live = live is not None and given.attempt == live.number
+    if receipt.performed_at is not None and receipt.performed_at < since(operation) and not is_of_live:
+        return True
+    if not given.belongs_to_another:
+        return False
+    if receipt.kind in _EXCLUSIVE_KINDS:
+        return True
+    return not _is_inside(operation, receipt, is_of_live=is_of_live)
+
+
+def _is_inside(operation: Operation, receipt: Receipt, *, is_of_live: bool) -> bool:
+    """Tell whether a receipt's own time lies inside the attempt that it belongs to."""
+    if receipt.performed_at is None:
+        return False
+    if is_of_live:
+        return True
+    attempt = _attempt(operation, receipt.attempt)
+    if attempt is None:
+        return True
+    return attempt.granted_at - CLOCK_TOLERANCE <= receipt.performed_at <= attempt.end + CLOCK_TOLERANCE
+
+
+def classify(operation: Operation, receipt: Receipt, state: State) -> tuple[str, Receipt | None]:
+    """Name the row of the table that a receipt falls into, and the one on file that it repeats, if it does."""
+    for known in operation.receipts:
+        if not _is_same(known, receipt) or (receipt.is_accepted and not known.is_accepted):
+            continue
+        if known.is_in_test_for_duplicates or _is_redelivered(known, receipt):
+            return "duplicate", known
+        if known.is_foreign == receipt.is_foreign and state not in (State.PLANNED, State.FAILED):
+            return _row_of_unproving(receipt), known
+    if receipt.is_foreign or not receipt.is_accepted:
+        return _row_of_unproving(receipt), None
+    standing = operation.standing
+    if standing:
+        return _beside_another(operation, receipt, standing, state), None
+    attempt = _attempt(operation, receipt.attempt)
+    if attempt is not None and attempt.outcome.is_without_effect:
+        return "strong_without_effect", None
+    return "strong", None
+
+
+def _row_of_unproving(receipt: Receipt) -> str:
+    if receipt.is_foreign:
+        return "foreign"
+    return "weak" if receipt.final else "acknowledged"
+
+
+def _is_same(known: Receipt, receipt: Receipt) -> bool:
+    """Tell whether two receipts are one: by reference, or by all they say where there is none."""
+    if (known.kind, known.system, known.external_id, known.final) != (
+        receipt.kind,
+        receipt.system,
+        receipt.external_id,
+        receipt.final,
+    ):
+        return False
+    if known.external_id is None or not known.is_in_test_for_duplicates:
+        return (known.attempt, known.evidence_digest, known.performed_at, known.url) == (
+            receipt.attempt,
+            receipt.evidence_digest,
+            receipt.performed_at,
+            receipt.url,
+        )
+    return True
+
+
+def _is_redelivered(known: Receipt, receipt: Receipt) -> bool:
+    return known.call_id is not None and known.call_id == receipt.call_id
+
+
+def _beside_another(
+    operation: Operation, receipt: Receipt, standing: tuple[Receipt, ...], state: State
+) -> str:
+    """Tell a second effect from supporting evidence for the first."""
+    if operation.terms.repeat is Repeat.SAFE and state is State.SUCCEEDED:
+        return "supporting"
+    for known in standing:
+        if (known.kind, known.system) == (receipt.kind, receipt.system):
+            return "second_effect"
+    if all(known.attempt != receipt.attempt for known in standing):
+        return "second_effect"
+    return "supporting"
+
+
+def store_receipt(draft: Draft, receipt: Receipt, row: str) -> None:
+    """Write a receipt and what follows from its row: an unannounced effect, a dispute."""
+    state = draft.state
+    is_unproving = row in ("weak", "acknowledged", "performed_weak")
+    if (not draft.operation.granted and receipt.is_accepted and state is State.PLANNED) or (is_unproving and state in (State.PLANNED, State.FAILED)):
+        draft.add(EventKind.EFFECT_UNANNOUNCED)
+    draft.add(EventKind.RECEIPT_RECORDED, **to_data(receipt))
+    kind = _dispute_opened(row, state)
+    if kind is not None:
+        open_dispute(draft, kind)
+
+
+def _dispute_opened(row: str, state: State) -> DisputeKind | None:
+    if row == "second_effect":
+        return DisputeKind.EFFECTS
+    if row in ("strong", "strong_without_effect"):
+        if state is State.COMPENSATED:
+            return DisputeKind.EFFECTS
+        if row == "strong_without_effect" or state in (State.FAILED, State.TIMED_OUT, State.CANCELLED):
+            return DisputeKind.RECEIPT
+    return None
+
+
+def open_dispute(draft: Draft, kind: DisputeKind) -> None:
+    """Open a dispute, or make an open one graver; one never becomes lighter."""
+    current = draft.operation.dispute
+    if current is None or _GRAVITY.index(kind) > _GRAVITY.index(current.kind):
+        draft.add(EventKind.DISPUTE_OPENED, dispute=kind.value)
+
+
+def _warnings(draft: Draft, receipt: Receipt, given: ReceiptFacts) -> tuple[str, ...]:
+    if receipt.performed_at is None or receipt.is_foreign:
+        return ()
+    if receipt.performed_at < since(draft.operation):
+        return ("performed_at lies before the attempt: check that this receipt is of this effect",)
+    if receipt.performed_at > draft.now + CLOCK_TOLERANCE:
+        return ("performed_at lies in the future: the performing system's clock differs from this one",)
+    return ()

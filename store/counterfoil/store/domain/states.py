@@ -1,0 +1,248 @@
+"""What follows from the facts at a moment: the state, what is live, what is settled, which key is alive.
+
+The state is derived in the order that STATES.md gives; no other place decides it.
+"""
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TypeVar
+
+from counterfoil.store.domain.instants import Instant, Reading, micros
+from counterfoil.store.domain.model import Assurance, Attempt, Operation, Outcome, Repeat, State
+
+__all__ = [
+    "CLOCK_TOLERANCE",
+    "UNRESOLVED_AFTER",
+    "Policy",
+    "clock_jump",
+    "current_generation",
+    "deadline_at",
+    "is_key_alive",
+    "is_live",
+    "is_repeatable",
+    "is_unresolved",
+    "live_attempt",
+    "next_generation",
+    "repeat_until",
+    "settle",
+    "settle_until",
+    "since",
+    "state_of",
+    "unknown_attempts",
+]
+
+Value = TypeVar("Value")
+
+CLOCK_TOLERANCE = micros(60)
+"""How far the performing system's clock may differ from ours (assumption A13)."""
+
+UNRESOLVED_AFTER = 3
+"""Findings that settled nothing before a person is asked (rule 10)."""
+
+_JUMP_TOLERANCE = micros(2)
+_JUMP_TOLERANCE_PER = 1000
+"""Clocks are slewed by up to half a thousandth: what two readings may differ by grows with their distance."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What the configuration says; durations in seconds.
+
+    `assurance` and `duplicates` are (pattern, value) pairs, the first match of an action counts.
+    """
+
+    lease_seconds: float = 300
+    longest_lease_seconds: float = 86_400
+    settle_seconds: float = 300
+    least_settle_seconds: float = 0
+    assurance: tuple[tuple[str, Assurance], ...] = ()
+    duplicates: tuple[tuple[str, str], ...] = ()
+
+    def required_assurance(self, action: str) -> Assurance:
+        """The assurance that `succeeded` needs for an action; never below `reported`."""
+        return max(Assurance.REPORTED, _first_match(self.assurance, action, Assurance.REPORTED))
+
+    def compare(self, action: str) -> str:
+        """How look-alikes of an action are recognised: target, fingerprint or off."""
+        return _first_match(self.duplicates, action, "target")
+
+
+def _first_match(rules: tuple[tuple[str, Value], ...], action: str, default: Value) -> Value:
+    return next((value for pattern, value in rules if fnmatchcase(action, pattern)), default)
+
+
+def is_live(operation: Operation, attempt: Attempt, now: Instant) -> bool:
+    """Tell whether an attempt holds a live lease; only the newest can."""
+    newest = operation.newest
+    return (
+        newest is not None
+        and attempt.number == newest.number
+        and attempt.outcome is Outcome.OPEN
+        and attempt.ended_at is None
+        and now < attempt.lease_until
+    )
+
+
+def live_attempt(operation: Operation, now: Instant) -> Attempt | None:
+    """The attempt whose lease lives, if one does."""
+    newest = operation.newest
+    return newest if newest is not None and is_live(operation, newest, now) else None
+
+
+def unknown_attempts(operation: Operation, now: Instant) -> tuple[Attempt, ...]:
+    """The attempts that may have had their effect and whose lease is over."""
+    return tuple(
+        attempt
+        for attempt in operation.attempts
+        if not attempt.outcome.is_without_effect and not is_live(operation, attempt, now)
+    )
+
+
+def deadline_at(operation: Operation) -> Instant | None:
+    """When waiting ends: the first grant plus the declared deadline."""
+    if operation.terms.deadline_seconds is None or not operation.granted:
+        return None
+    return operation.granted[0].granted_at + micros(operation.terms.deadline_seconds)
+
+
+def state_of(operation: Operation, now: Instant) -> State:
+    """Derive the state from the facts, in the order of STATES.md."""
+    if operation.dispute is not None:
+        return State.DISPUTED
+    if operation.decision is not None:
+        return operation.decision.outcome
+    if operation.standing:
+        return State.SUCCEEDED
+    deadline = deadline_at(operation)
+    if deadline is not None and now >= deadline:
+        return State.TIMED_OUT
+    if live_attempt(operation, now) is not None:
+        return State.IN_PROGRESS
+    if unknown_attempts(operation, now):
+        return State.IN_DOUBT
+    return State.FAILED if operation.attempts else State.PLANNED
+
+
+def since(operation: Operation) -> Instant:
+    """The earliest time that the effect can bear; older finds are another effect's.
+
+    It counts from the first grant, or from the creation of the run where the effect came before any.
+    """
+    granted = operation.granted
+    is_unannounced = not granted or any(
+        attempt.number == 0 and attempt.granted_at <= granted[0].granted_at for attempt in operation.attempts
+    )
+    return (operation.since_floor if is_unannounced else granted[0].granted_at) - CLOCK_TOLERANCE
+
+
+def settle(operation: Operation, policy: Policy) -> int:
+    """The declared settle time in microseconds: how long an effect may take to show (A1 to A3)."""
+    declared = operation.terms.settle_seconds
+    return micros(max(policy.settle_seconds if declared is None else declared, policy.least_settle_seconds))
+
+
+def settle_until(operation: Operation, now: Instant, policy: Policy) -> Instant | None:
+    """From when an empty look counts; None while nothing is unknown.
+
+    The latest of every unknown attempt's end, the newest acknowledgement and the last jump of the clock,
+    plus the settle time, which a lookup declared conclusive replaces by zero.
+    """
+    ends = [attempt.end for attempt in unknown_attempts(operation, now)]
+    if not ends:
+        return None
+    for moment in (operation.acknowledged_at, operation.settle_restart_at):
+        if moment is not None:
+            ends.append(moment)
+    lookup = operation.terms.lookup
+    wait = 0 if lookup is not None and lookup.conclusive else settle(operation, policy)
+    return max(ends) + wait
+
+
+def current_generation(operation: Operation) -> int:
+    """The generation of the key under which the newest attempt was granted; 0 before any."""
+    return max((attempt.generation for attempt in operation.granted), default=0)
+
+
+def repeat_until(operation: Operation, policy: Policy) -> Instant | None:
+    """Until when the provider surely still absorbs a repeat under the current key; None where unknown.
+
+    The declared settle time is taken off even where the lookup is conclusive: it stands here for a request
+    still under way. What the wall clock was set back since the first grant is taken off too.
+    """
+    generation = current_generation(operation)
+    under_it = [attempt for attempt in operation.granted if attempt.generation == generation]
+    if not under_it or operation.terms.key_ttl_seconds is None:
+        return None
+    first = under_it[0]
+    lost = operation.set_back - first.set_back
+    return first.granted_at + micros(operation.terms.key_ttl_seconds) - settle(operation, policy) - lost
+
+
+def is_key_alive(operation: Operation, now: Instant, policy: Policy) -> bool:
+    """Tell whether a repeat under the current key is absorbed by the provider."""
+    until = repeat_until(operation, policy)
+    return operation.terms.repeat is Repeat.KEYED and until is not None and now < until
+
+
+def is_repeatable(operation: Operation, now: Instant, policy: Policy) -> bool:
+    """Tell whether the effect may be performed again while an attempt is unknown.
+
+    Under a live key only if every unknown attempt was made under that same key: the provider absorbs no
+    other one.
+    """
+    if operation.terms.repeat is Repeat.SAFE:
+        return True
+    generation = current_generation(operation)
+    return is_key_alive(operation, now, policy) and all(
+        attempt.generation == generation for attempt in unknown_attempts(operation, now)
+    )
+
+
+def next_generation(operation: Operation, now: Instant, policy: Policy) -> int:
+    """The generation of the key for the next attempt.
+
+    It rises only when every attempt under the current one was answered without effect or never sent.
+    Silence raises it only once the key is over.
+    """
+    generation = current_generation(operation)
+    under_it = [attempt for attempt in operation.granted if attempt.generation == generation]
+    if not under_it or all(attempt.outcome is Outcome.REFUSED for attempt in under_it):
+        return generation + 1
+    until = repeat_until(operation, policy)
+    is_over = until is not None and now >= until
+    without_effect = all(attempt.outcome.is_without_effect for attempt in under_it)
+    return generation + 1 if is_over and without_effect else generation
+
+
+def is_unresolved(operation: Operation) -> bool:
+    """Tell whether looking has led nowhere: three findings that settled nothing, one without a lookup."""
+    newest = operation.newest
+    number = 0 if newest is None else newest.number
+    unsettling = [
+        finding for finding in operation.findings if finding.is_unsettling and finding.attempt == number
+    ]
+    lookup = operation.terms.lookup
+    if lookup is None or not lookup.is_on_record:
+        return any(finding.finding != "performed" for finding in unsettling)
+    return len({finding.as_of for finding in unsettling}) >= UNRESOLVED_AFTER
+
+
+def clock_jump(operation: Operation, now: Reading) -> int:
+    """How far the wall clock moved against the monotonic clock since the last reading on record.
+
+    Microseconds, positive where the wall clock ran ahead; 0 within tolerance or where it cannot be told
+    (another boot, no monotonic clock).
+    """
+    if (
+        operation.clock_offset is None
+        or operation.clock_at is None
+        or now.monotonic is None
+        or operation.clock_boot is None
+        or operation.clock_boot != now.boot
+    ):
+        return 0
+    jump = (now.at - now.monotonic) - operation.clock_offset
+    tolerance = _JUMP_TOLERANCE + abs(now.monotonic - (operation.clock_at - operation.clock_offset)) // (
+        _JUMP_TOLERANCE_PER
+    )
+    return jump if abs(jump) > tolerance else 0
