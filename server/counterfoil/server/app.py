@@ -1,0 +1,176 @@
+"""Builds the MCP server: the tools as clients list them, and each call on its one way down and back.
+
+It stands on the SDK's low-level `Server`: that takes schemas and results as they are written here, hands raw
+arguments on, and loads no table printer, which `MCPServer` does to set up its logs.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    Tool,
+    ToolAnnotations,
+)
+
+from counterfoil.server.callers import ClientInfo, caller_of
+from counterfoil.server.faults import fault_text, internal_fault
+from counterfoil.server.instructions import INSTRUCTIONS
+from counterfoil.server.logs import logger
+from counterfoil.store.errors import Fault
+from counterfoil.tools.arguments import take_arguments
+from counterfoil.tools.catalogue import CORE_TOOLS
+from counterfoil.tools.limits import Limits
+from counterfoil.tools.protocol import Journal
+from counterfoil.tools.schema import input_schema, output_schema
+from counterfoil.tools.specification import ToolSpecification
+from counterfoil.tools.text import bounded, written
+
+__all__ = ["JournalProvider", "build_server"]
+
+JournalProvider = Callable[[], Awaitable[Journal]]
+"""Gives the open journal, or raises the fault that says why there is none now."""
+
+Context = ServerRequestContext[Any, Any]
+
+_AS_GIVEN = "arguments as given"
+"""The member under which arguments that are no object travel through the SDK, which knows only objects."""
+
+
+def build_server(
+    journals: JournalProvider,
+    *,
+    client: ClientInfo,
+    limits: Limits | None = None,
+    version: str = "",
+    tools: Sequence[ToolSpecification] = CORE_TOOLS,
+) -> Server[Any]:
+    """Give a server that offers `tools` on the journal that `journals` gives.
+
+    `client` is what is known of every caller before it says a word: connection, principal, environment.
+    """
+    calls = _ToolCalls(journals=journals, client=client, limits=limits or Limits(), tools=tools)
+    server: Server[Any] = Server(
+        "counterfoil",
+        title="Counterfoil",
+        version=version,
+        description="A journal of external effects: intent before each, receipt after it, and a resume plan.",
+        instructions=INSTRUCTIONS,
+        on_list_tools=calls.list_tools,
+        on_call_tool=calls.call_tool,
+    )
+    server.middleware.append(_let_any_arguments_through)
+    return server
+
+
+async def _let_any_arguments_through(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """Let arguments that are no object reach the tool, which reads or refuses them by name."""
+    params = ctx.params
+    if ctx.method == "tools/call" and isinstance(params, Mapping):
+        arguments = params.get("arguments")
+        if arguments is not None and not isinstance(arguments, dict):
+            ctx = replace(ctx, params={**params, "arguments": {_AS_GIVEN: arguments}})
+    return await call_next(ctx)
+
+
+class _ToolCalls:
+    """Lists the tools and carries out their calls."""
+
+    def __init__(
+        self,
+        *,
+        journals: JournalProvider,
+        client: ClientInfo,
+        limits: Limits,
+        tools: Sequence[ToolSpecification],
+    ) -> None:
+        self._journals = journals
+        self._client = client
+        self._limits = limits
+        self._tools = {tool.name: tool for tool in tools}
+
+    @cached_property
+    def _listed(self) -> ListToolsResult:
+        return ListToolsResult(tools=[_listed(tool) for tool in self._tools.values()])
+
+    async def list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+        """Give all tools at once, always in the same order."""
+        return self._listed
+
+    async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
+        """Carry out one call: arguments in, one journal method, one answer out.
+
+        Raises:
+            MCPError: there is no such tool.
+        """
+        tool = self._tools.get(params.name)
+        if tool is None:
+            names = ", ".join(self._tools)
+            raise MCPError(
+                code=INVALID_PARAMS, message=f"Unknown tool; the tools of this server are: {names}"
+            )
+        given: Any = params.arguments or {}
+        try:
+            arguments = take_arguments(tool.input_model, given.get(_AS_GIVEN, given), limits=self._limits)
+            caller = caller_of(
+                tool=tool.name, meta=_meta(context), client=self._known_client(context), arguments=arguments
+            )
+            answer = await tool.run(await self._journals(), arguments, caller)
+        except Fault as fault:
+            logger.info("%s was answered with the fault %s", tool.name, fault.code)
+            return _error(fault_text(fault, duty=tool.when_unavailable))
+        except Exception:
+            logger.exception("%s failed", tool.name)
+            return _error(fault_text(internal_fault(), duty=tool.when_unavailable))
+        return _result(bounded(answer, way=tool.way_to_rest))
+
+    def _known_client(self, context: Context) -> ClientInfo:
+        """Add who the client says it is, in either protocol era, to what is known of the connection."""
+        hello = context.session.client_params
+        if hello is None:
+            return self._client
+        return replace(
+            self._client, client=hello.client_info.name[:200], client_version=hello.client_info.version[:200]
+        )
+
+
+def _listed(tool: ToolSpecification) -> Tool:
+    return Tool(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=input_schema(tool.input_model),
+        output_schema=output_schema(tool.output_model),
+        annotations=ToolAnnotations(
+            read_only_hint=tool.reads_only,
+            destructive_hint=False,
+            idempotent_hint=True,
+            open_world_hint=False,
+        ),
+        # Claude Code otherwise defers tools until they are searched for.
+        _meta={"anthropic/alwaysLoad": True},
+    )
+
+
+def _meta(context: Context) -> Mapping[str, Any]:
+    meta = (context.params or {}).get("_meta")
+    return meta if isinstance(meta, Mapping) else {}
+
+
+def _result(answer: dict[str, Any]) -> CallToolResult:
+    """Say the answer twice: clients show either the text or the structured content."""
+    return CallToolResult(content=[TextContent(type="text", text=written(answer))], structured_content=answer)
+
+
+def _error(text: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)

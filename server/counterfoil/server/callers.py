@@ -1,0 +1,71 @@
+"""Finds out who calls: from `_meta` first, then from the environment, then from what the call says itself."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from counterfoil.store.domain.commands import Caller
+from counterfoil.tools.inputs import SHORTEST_CALL_ID, Input, WritingInput
+
+__all__ = ["ClientInfo", "caller_of"]
+
+_LONGEST_NAME = 200
+
+_CALL_IDS = ("claudecode/toolUseId", "callId")
+"""What Claude Code and Codex call a tool call's own id in `_meta`."""
+_CONVERSATIONS = ("threadId", "sessionId")
+"""What Codex calls a conversation; Claude Code tells it by the environment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientInfo:
+    """What the transport knows: the connection, the client, and the environment that it was started in."""
+
+    connection: str
+    principal: str = "local"
+    client: str | None = None
+    client_version: str | None = None
+    conversation: str | None = None
+    traceparent: str | None = None
+
+
+def caller_of(*, tool: str, meta: Mapping[str, Any], client: ClientInfo, arguments: Input) -> Caller:
+    """Give the caller of one call.
+
+    An explicit `call_id` goes before the client's own id, because whoever sends a call again names it
+    there. A client's id that is too short to be unique, or is merely the run or the key, is ignored.
+    """
+    trace = arguments.trace
+    own_call = _first(meta, _CALL_IDS)
+    given = arguments.call_id if isinstance(arguments, WritingInput) else None
+    names = (getattr(arguments, "run", None), getattr(arguments, "key", None))
+    usable = own_call if own_call and len(own_call) >= SHORTEST_CALL_ID and own_call not in names else None
+    return Caller(
+        connection=client.connection,
+        principal=client.principal,
+        conversation=_first(meta, _CONVERSATIONS)
+        or client.conversation
+        or (trace and trace.conversation)
+        or None,
+        client=client.client,
+        client_version=client.client_version,
+        tool=tool,
+        agent=trace.agent if trace else None,
+        model=trace.model if trace else None,
+        model_run=trace.model_run if trace else None,
+        tool_call=own_call or (trace and trace.tool_call) or None,
+        traceparent=_first(meta, ("traceparent",))
+        or client.traceparent
+        or (trace and trace.traceparent)
+        or None,
+        call_id=given or usable,
+    )
+
+
+def _first(meta: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
+    """Give the first of `names` that `meta` holds as a printable text of bearable length."""
+    for name in names:
+        value = meta.get(name)
+        if isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME and value.isprintable():
+            return value
+    return None

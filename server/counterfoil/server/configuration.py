@@ -1,0 +1,251 @@
+"""Reads counterfoil.toml (CONTRACT.md, section 9): every key is known and every value has its type.
+
+Sections that nothing acts on yet are held to their form all the same, so that a file stays good.
+"""
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from counterfoil.tools.limits import Limits
+
+__all__ = [
+    "AssuranceRule",
+    "AuthorityRule",
+    "Configuration",
+    "DuplicateRule",
+    "SettingsError",
+    "read_configuration",
+]
+
+ASSURANCES = ("reported", "captured", "verified")
+COMPARISONS = ("target", "fingerprint", "off")
+DRIFT_CLASSES = ("none", "note", "review", "block")
+DURATIONS: Mapping[str, float] = {
+    "lease_seconds": 300,
+    "longest_lease_seconds": 3600,
+    "settle_seconds": 300,
+    "least_settle_seconds": 0,
+}
+
+
+class SettingsError(Exception):
+    """A setting that cannot be honoured. `exit_code` is that of a usage error."""
+
+    exit_code = 2
+
+    def __init__(self, name: str, problem: str, *, path: Path | None = None) -> None:
+        super().__init__(f"{path}: {name}: {problem}" if path else f"{name}: {problem}")
+        self.name = name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthorityRule:
+    """Which actions and targets (globs) need a grant before they may be attempted."""
+
+    action: str = "*"
+    target: str = "*"
+    require: str = "grant"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssuranceRule:
+    """Which assurance a receipt needs for an action (glob) to count as succeeded."""
+
+    action: str = "*"
+    target: str = "*"
+    require: str = "reported"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DuplicateRule:
+    """What makes two operations of an action (glob) look alike."""
+
+    action: str = "*"
+    compare: str = "target"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """What the file says, defaults filled in."""
+
+    path: Path | None = None
+    journal: str | None = None
+    namespace: str = "default"
+    durations: Mapping[str, float] = field(default_factory=lambda: dict(DURATIONS))
+    limits: Limits = field(default_factory=Limits)
+    authority: tuple[AuthorityRule, ...] = ()
+    assurance: tuple[AssuranceRule, ...] = ()
+    duplicates: tuple[DuplicateRule, ...] = ()
+    drift: Mapping[str, str] = field(default_factory=dict)
+    probes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    redact_names: tuple[str, ...] = ()
+    redact_patterns: tuple[str, ...] = ()
+
+
+_Rule = TypeVar("_Rule", AuthorityRule, AssuranceRule, DuplicateRule)
+
+
+def read_configuration(path: Path) -> Configuration:
+    """Give what the file at `path` says.
+
+    Raises:
+        SettingsError: it cannot be read, is no TOML, or says something unknown or wrong.
+    """
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        return _configuration(path, document)
+    except OSError as error:
+        raise SettingsError("config", f"it cannot be read: {error.strerror}", path=path) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError("config", f"it is not TOML: {error}", path=path) from error
+    except _Wrong as wrong:
+        raise SettingsError(wrong.name, wrong.problem, path=path) from None
+
+
+class _Wrong(Exception):
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(name)
+        self.name, self.problem = name, problem
+
+
+def _configuration(path: Path, document: dict[str, Any]) -> Configuration:
+    _known(
+        "",
+        document,
+        (
+            "journal",
+            "namespace",
+            "defaults",
+            "authority",
+            "assurance",
+            "duplicates",
+            "drift",
+            "probes",
+            "redact",
+        ),
+    )
+    defaults = _table("defaults", document)
+    _known("defaults", defaults, (*DURATIONS, "limits"))
+    redact = _table("redact", document)
+    _known("redact", redact, ("names", "patterns"))
+    drift = _table("drift", document)
+    probes = _table("probes", document)
+    return Configuration(
+        path=path,
+        journal=_text("journal", document["journal"]) if "journal" in document else None,
+        namespace=_text("namespace", document.get("namespace", "default")),
+        durations={
+            name: _number(f"defaults.{name}", defaults.get(name, value)) for name, value in DURATIONS.items()
+        },
+        limits=_limits(_table("limits", defaults, "defaults.")),
+        authority=tuple(
+            _rule(AuthorityRule, name, table, {"require": ("grant",)})
+            for name, table in _tables("authority", document)
+        ),
+        assurance=tuple(
+            _rule(AssuranceRule, name, table, {"require": ASSURANCES})
+            for name, table in _tables("assurance", document)
+        ),
+        duplicates=tuple(
+            _rule(DuplicateRule, name, table, {"compare": COMPARISONS})
+            for name, table in _tables("duplicates", document)
+        ),
+        drift={name: _one_of(f"drift.{name}", value, DRIFT_CLASSES) for name, value in drift.items()},
+        probes={name: _probe(f"probes.{name}", value) for name, value in probes.items()},
+        redact_names=_texts("redact.names", redact.get("names", [])),
+        redact_patterns=_patterns("redact.patterns", redact.get("patterns", [])),
+    )
+
+
+def _limits(table: Mapping[str, Any]) -> Limits:
+    names = [part.name for part in fields(Limits)]
+    _known("defaults.limits", table, names)
+    for name, value in table.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise _Wrong(f"defaults.limits.{name}", "it is a whole number from 1")
+    return Limits(**table)
+
+
+def _rule(
+    kind: type[_Rule], name: str, table: Mapping[str, Any], choices: Mapping[str, tuple[str, ...]]
+) -> _Rule:
+    _known(name, table, kind.__dataclass_fields__)
+    needed = ("action", *choices)
+    if "target" in table:
+        needed = tuple(choices)
+    for missing in needed:
+        if missing not in table:
+            raise _Wrong(f"{name}.{missing}", "it is missing")
+    for key, value in table.items():
+        _one_of(f"{name}.{key}", value, choices[key]) if key in choices else _text(f"{name}.{key}", value)
+    return kind(**table)
+
+
+def _probe(name: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise _Wrong(name, "it is a table")
+    if not isinstance(value.get("type"), str):
+        raise _Wrong(f"{name}.type", "it is a text, e.g. git_ref")
+    return value
+
+
+def _table(name: str, document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    value = document.get(name, {})
+    if not isinstance(value, dict):
+        raise _Wrong(f"{prefix}{name}", f"it is a table: [{prefix}{name}]")
+    return value
+
+
+def _tables(name: str, document: Mapping[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:
+    value = document.get(name, [])
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise _Wrong(name, f"it is a list of tables: [[{name}]]")
+    return [(f"{name}[{index}]", item) for index, item in enumerate(value)]
+
+
+def _known(where: str, table: Mapping[str, Any], names: Iterable[str]) -> None:
+    accepted = list(names)
+    for name in table:
+        if name not in accepted:
+            near = difflib.get_close_matches(name, accepted, n=1)
+            hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(accepted)}"
+            raise _Wrong(f"{where}.{name}" if where else name, f"it is not known{hint}")
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise _Wrong(name, "it is a text")
+    return value
+
+
+def _texts(name: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise _Wrong(name, "it is a list of texts")
+    return tuple(_text(f"{name}[{index}]", item) for index, item in enumerate(value))
+
+
+def _patterns(name: str, value: Any) -> tuple[str, ...]:
+    patterns = _texts(name, value)
+    for index, pattern in enumerate(patterns):
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise _Wrong(f"{name}[{index}]", f"it is no regular expression: {error}") from None
+    return patterns
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 315_360_000:
+        raise _Wrong(name, "it is a number of seconds")
+    return value
+
+
+def _one_of(name: str, value: Any, accepted: tuple[str, ...]) -> str:
+    if value not in accepted:
+        raise _Wrong(name, f"it is one of {', '.join(accepted)}")
+    return str(value)

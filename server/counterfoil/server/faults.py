@@ -1,0 +1,51 @@
+"""Turns faults into what a caller reads: a tool error whose text is exactly one JSON object."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from counterfoil.store.errors import Fault, JournalUnavailable
+
+__all__ = ["fault_text", "internal_fault", "plain_fault"]
+
+_UNKNOWN_OUTCOME = (
+    "It cannot be told whether this was recorded: send the same call again with the same call_id."
+)
+
+
+class _InternalFault(Fault):
+    code = "internal"
+
+
+def internal_fault() -> Fault:
+    """Give the fault for an error of this program itself; its cause is in the log, not in the answer."""
+    return _InternalFault(
+        "the server failed in a way that it did not foresee",
+        fix="see the server's stderr, and check_operation for what is on record",
+        recorded=None,
+    )
+
+
+def fault_text(fault: Fault, *, duty: str = "") -> str:
+    """Give the JSON object that a caller sees.
+
+    `duty` says what the caller must (not) do; it stands first in `fix` wherever the journal may not have
+    taken the call for reasons that are not the caller's.
+    """
+    answer = fault.as_dict()
+    duties = []
+    if fault.recorded is None:
+        duties.append(_UNKNOWN_OUTCOME)
+    if duty and (fault.recorded is None or isinstance(fault, JournalUnavailable)):
+        duties.append(duty)
+    answer["fix"] = " ".join([*duties, str(answer["fix"])])
+    return _text(answer)
+
+
+def plain_fault(code: str, message: str, fix: str) -> str:
+    """Give the JSON object for something that was refused before it reached the journal."""
+    return _text({"code": code, "message": message, "fix": fix, "recorded": False})
+
+
+def _text(answer: Mapping[str, Any]) -> str:
+    return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))

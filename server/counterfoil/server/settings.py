@@ -1,0 +1,208 @@
+"""The settings of a process: flags go before COUNTERFOIL_* before the configuration file before defaults.
+
+The file is never looked for in the working directory: a repository that somebody cloned could weaken it. An
+unknown key, a wrong type or a bad value refuses the start, since a guard that is silently weaker than
+written is worse than none.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from counterfoil.server.configuration import (
+    AssuranceRule,
+    AuthorityRule,
+    Configuration,
+    DuplicateRule,
+    SettingsError,
+    read_configuration,
+)
+from counterfoil.tools.limits import Limits
+
+__all__ = ["Settings", "SettingsError", "load_settings"]
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+TOOL_SETS = ("core", "all")
+
+_NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@:/+-]{0,99}")
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a process was told. Durations in seconds.
+
+    `journal` is the URL, `journal_path` the file that it names. `conversation` and `traceparent` are what the
+    environment tells of the caller.
+    """
+
+    journal: str
+    journal_path: Path
+    namespace: str = "default"
+    tools: str = "all"
+    log_level: str = "warning"
+    lease_seconds: float = 300
+    longest_lease_seconds: float = 3600
+    settle_seconds: float = 300
+    least_settle_seconds: float = 0
+    limits: Limits = field(default_factory=Limits)
+    assurance: tuple[AssuranceRule, ...] = ()
+    duplicates: tuple[DuplicateRule, ...] = ()
+    authority: tuple[AuthorityRule, ...] = ()
+    drift: Mapping[str, str] = field(default_factory=dict)
+    probes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    redact_names: tuple[str, ...] = ()
+    redact_patterns: tuple[str, ...] = ()
+    config_path: Path | None = None
+    conversation: str | None = None
+    traceparent: str | None = None
+
+
+def load_settings(
+    *,
+    flags: Mapping[str, str | None] | None = None,
+    environment: Mapping[str, str] | None = None,
+    platform: str = sys.platform,
+) -> Settings:
+    """Give the settings that `flags` (journal, namespace, config, log, tools), environment and file make.
+
+    Raises:
+        SettingsError: something in them is unknown or wrong; its message names it and what would be right.
+    """
+    environ = os.environ if environment is None else environment
+    given = {name: value for name, value in (flags or {}).items() if value is not None}
+
+    def chosen(name: str) -> str | None:
+        return given.get(name) or environ.get(f"COUNTERFOIL_{name.upper()}") or None
+
+    configuration = _configuration(chosen("config"), environ, platform)
+    url = chosen("journal") or configuration.journal
+    if url is None:
+        path = _data_folder(environ, platform) / "journal.db"
+        url = f"sqlite://{path}"
+    else:
+        path = _journal_path(url, _home(environ))
+    namespace = chosen("namespace") or configuration.namespace
+    if not _NAMESPACE.fullmatch(namespace):
+        raise SettingsError(
+            "namespace", "it has 1 to 100 letters, digits or ._@:/+- and begins with a letter or digit"
+        )
+    durations = {
+        name: _duration(name, chosen(name), value) for name, value in configuration.durations.items()
+    }
+    _check_durations(durations)
+    return Settings(
+        journal=url,
+        journal_path=path,
+        namespace=namespace,
+        tools=_one_of("tools", chosen("tools") or "all", TOOL_SETS),
+        log_level=_one_of("log", (chosen("log") or "warning").lower(), LOG_LEVELS),
+        **durations,
+        limits=configuration.limits,
+        assurance=configuration.assurance,
+        duplicates=configuration.duplicates,
+        authority=configuration.authority,
+        drift=configuration.drift,
+        probes=configuration.probes,
+        redact_names=configuration.redact_names,
+        redact_patterns=configuration.redact_patterns,
+        config_path=configuration.path,
+        conversation=_short(environ.get("COUNTERFOIL_CONVERSATION") or environ.get("CLAUDE_CODE_SESSION_ID")),
+        traceparent=_traceparent(environ.get("TRACEPARENT")),
+    )
+
+
+def _configuration(named: str | None, environ: Mapping[str, str], platform: str) -> Configuration:
+    if named is not None:
+        path = Path(named).expanduser()
+        if not path.is_file():
+            raise SettingsError("config", f"there is no file {path}")
+        return read_configuration(path)
+    path = _configuration_folder(environ, platform) / "counterfoil.toml"
+    return read_configuration(path) if path.is_file() else Configuration()
+
+
+def _home(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("HOME") or os.path.expanduser("~"))
+
+
+def _configuration_folder(environ: Mapping[str, str], platform: str) -> Path:
+    if named := _absolute(environ.get("XDG_CONFIG_HOME")):
+        return named / "counterfoil"
+    if platform == "darwin":
+        return _home(environ) / "Library" / "Application Support" / "counterfoil"
+    return _home(environ) / ".config" / "counterfoil"
+
+
+def _data_folder(environ: Mapping[str, str], platform: str) -> Path:
+    if named := _absolute(environ.get("XDG_DATA_HOME")):
+        return named / "counterfoil"
+    if platform == "darwin":
+        return _home(environ) / "Library" / "Application Support" / "counterfoil"
+    return _home(environ) / ".local" / "share" / "counterfoil"
+
+
+def _absolute(folder: str | None) -> Path | None:
+    """Give a folder of the XDG specification, which says that a relative one is to be ignored."""
+    return Path(folder) if folder and Path(folder).is_absolute() else None
+
+
+def _journal_path(url: str, home: Path) -> Path:
+    """Give the file that a journal URL names; it is absolute, so that every client opens the same one."""
+    form = (
+        "sqlite:///PATH with an absolute path, e.g. sqlite:////home/me/journal.db or sqlite:///~/journal.db"
+    )
+    if url.startswith(("/", "~")):
+        url = f"sqlite:///{url}"
+    parts = urlsplit(url)
+    if parts.scheme in ("postgresql", "postgres"):
+        raise SettingsError("journal", f"postgresql is not supported in this version; give {form}")
+    if parts.scheme != "sqlite" or parts.netloc or parts.query or parts.fragment:
+        raise SettingsError("journal", f"give {form}")
+    path = unquote(parts.path)
+    if path.startswith("/~"):
+        path = str(home) + path[2:] if path[2:3] in ("", "/") else os.path.expanduser(path[1:])
+    path = "/" + path.lstrip("/")
+    if path.endswith("/") or "\0" in path:
+        raise SettingsError("journal", f"it names no file; give {form}")
+    return Path(os.path.normpath(path))
+
+
+def _duration(name: str, text: str | None, configured: float) -> float:
+    if text is None:
+        return configured
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 315_360_000:
+        raise SettingsError(name, "it is a number of seconds")
+    return value
+
+
+def _check_durations(durations: Mapping[str, float]) -> None:
+    if durations["lease_seconds"] <= 0:
+        raise SettingsError("lease_seconds", "it is above 0")
+    if durations["longest_lease_seconds"] < durations["lease_seconds"]:
+        raise SettingsError("longest_lease_seconds", "it is at least lease_seconds")
+    if durations["settle_seconds"] < durations["least_settle_seconds"]:
+        raise SettingsError("settle_seconds", "it is at least least_settle_seconds")
+
+
+def _one_of(name: str, value: str, accepted: tuple[str, ...]) -> str:
+    if value not in accepted:
+        raise SettingsError(name, f"it is one of {', '.join(accepted)}")
+    return value
+
+
+def _short(value: str | None) -> str | None:
+    return value if value and len(value) <= 200 and value.isprintable() else None
+
+
+def _traceparent(value: str | None) -> str | None:
+    return value if value and _TRACEPARENT.fullmatch(value) else None

@@ -1,0 +1,24 @@
+"""How large what a caller sends may be."""
+
+from dataclasses import dataclass
+
+__all__ = ["Limits"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The limits of CONTRACT.md, section 8. Bodies are counted as compact JSON in UTF-8."""
+
+    args_bytes: int = 64 * 1024
+    evidence_bytes: int = 64 * 1024
+    checkpoint_bytes: int = 64 * 1024
+    payload_bytes: int = 256 * 1024
+    text_characters: int = 4000
+
+    def of_body(self, field: str) -> int:
+        """Give the limit of the body called `field`; whatever is not named here counts as args do."""
+        return {
+            "evidence": self.evidence_bytes,
+            "checkpoint": self.checkpoint_bytes,
+            "payload": self.payload_bytes,
+        }.get(field, self.args_bytes)

@@ -1,0 +1,86 @@
+"""resume_plan: what is done, in doubt and allowed in a run; changes nothing."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from counterfoil.store.domain.commands import Caller, ResumePlan
+from counterfoil.tools.inputs import Count, Input, Object
+from counterfoil.tools.outputs import Answer
+from counterfoil.tools.protocol import Journal
+from counterfoil.tools.specification import ToolSpecification
+from counterfoil.tools.text import LONGEST_ANSWER, length
+
+__all__ = ["RESUME_PLAN", "PlanInput"]
+
+DESCRIPTION = """\
+Call first in every session, after compaction or interruption, and whenever unsure what was done. \
+With `run`: its open steps in the order to take them, each with its own next. Without: the \
+unfinished runs. Permits nothing: next: begin means call begin_operation, it decides. `cut`: there \
+is more, send `next_cursor` as cursor. An unknown run or new journal is no evidence that nothing was \
+done."""
+
+
+class PlanInput(Input):
+    """Arguments of resume_plan."""
+
+    run: str | None = None
+    context: Object | None = Field(None, description="versions now, to compare")
+    include: Literal["open", "all"] = "open"
+    limit: Count | None = None
+    cursor: str | None = None
+
+
+class PlanAnswer(Answer):
+    """Answer of resume_plan."""
+
+    journal: dict[str, Any] | None = None
+    run: Any = None
+    runs: list[Any] | None = None
+    counts: dict[str, Any] | None = None
+    drift: list[Any] | None = None
+    steps: list[Any] | None = None
+    guidances: dict[str, str] | None = None
+    complete: bool | None = None
+    cut: bool | None = None
+    next_cursor: str | None = None
+
+
+async def run(journal: Journal, arguments: PlanInput, caller: Caller) -> dict[str, Any]:
+    """Ask the journal for a page of the plan that fits one answer.
+
+    A page that is too long is asked for again with a smaller limit, so that its cursor stays true.
+
+    Raises:
+        Fault: see `Journal`.
+    """
+    limit = arguments.limit
+    shown = None
+    while True:
+        command = ResumePlan(
+            run=arguments.run,
+            context=arguments.context,
+            include=arguments.include,
+            limit=limit,
+            cursor=arguments.cursor,
+        )
+        answer = await journal.resume_plan(command, caller)
+        listed = len(answer.get("steps") or answer.get("runs") or ())
+        size = length(answer)
+        if size <= LONGEST_ANSWER or listed <= 1 or listed == shown:
+            return answer
+        shown = listed
+        limit = max(1, min(listed - 1, listed * LONGEST_ANSWER * 9 // (size * 10)))
+
+
+RESUME_PLAN = ToolSpecification(
+    name="resume_plan",
+    title="Resume plan",
+    description=DESCRIPTION,
+    input_model=PlanInput,
+    output_model=PlanAnswer,
+    run=run,
+    reads_only=True,
+    when_unavailable="This says nothing about what was done: do not perform any effect.",
+    way_to_rest="resume_plan with a smaller limit, or check_operation for one step",
+)

@@ -1,0 +1,121 @@
+"""Bounds an answer and writes it as text: the same members, the verb first, in compact JSON.
+
+Clients show a model either the text or the structured content, so each says everything and each stays under
+10,000 characters (real clients cut at 12,000). Whatever is cut here is named in `shortened` with its count
+and the way to the rest, and sets `cut`: a cut answer never reads as complete.
+"""
+
+import copy
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["LONGEST_ANSWER", "bounded", "length", "written"]
+
+LONGEST_ANSWER = 9_500
+"""Characters of compact JSON; leaves room under 10,000 for what names the cuts."""
+
+_FIRST = ("next", "reason", "guidance")
+_NEVER_CUT = frozenset(
+    {
+        "as_of",
+        "next",
+        "reason",
+        "guidance",
+        "operation",
+        "run",
+        "key",
+        "idempotency_key",
+        "next_cursor",
+        "shortened",
+    }
+)
+_SHORTEST_TEXT = 400
+"""Texts up to this length are left alone: cutting them saves little and may cost their sense."""
+_LONG_TEXT = 1_500
+"""Texts over this length are cut before any list is."""
+_MARK = "… [cut]"
+
+
+def written(value: Any) -> str:
+    """Give `value` as compact JSON."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def length(value: Any) -> int:
+    """Count the characters of `value` as compact JSON."""
+    return len(written(value))
+
+
+def bounded(answer: dict[str, Any], *, way: str) -> dict[str, Any]:
+    """Give `answer` with its verb first and at most about LONGEST_ANSWER characters long.
+
+    `way` says how a caller gets what was cut.
+    """
+    ordered = {name: answer[name] for name in _FIRST if name in answer}
+    ordered.update((name, value) for name, value in answer.items() if name not in ordered)
+    if length(ordered) <= LONGEST_ANSWER:
+        return ordered
+    ordered = copy.deepcopy(ordered)
+    shortened: dict[str, dict[str, Any]] = {}
+    while (excess := length(ordered) - LONGEST_ANSWER) > 0:
+        largest = max(_cuttable(ordered, ""), default=None, key=lambda found: (found.rank, found.size))
+        if largest is None:
+            break
+        whole = shortened.get(largest.path, {}).get("of", len(largest.value))
+        shown = largest.cut(excess, whole)
+        shortened[largest.path] = {"path": largest.path, "shown": shown, "of": whole, "rest": way}
+        ordered["cut"] = True
+        if ordered.get("complete") is True:
+            ordered["complete"] = False
+        ordered["shortened"] = list(shortened.values())
+    return ordered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cuttable:
+    """A text, list or object inside an answer that may be cut. What has the highest rank is cut first."""
+
+    holder: Any
+    name: Any
+    path: str
+    rank: int
+    size: int
+
+    @property
+    def value(self) -> Any:
+        return self.holder[self.name]
+
+    def cut(self, excess: int, whole: int) -> int:
+        """Drop the end of it, about `excess` characters and at least something; give how much is left."""
+        value = self.value
+        share = max(0, self.size - excess - 100) / self.size
+        keep = min(int(len(value) * share), len(value) - 1)
+        if isinstance(value, str):
+            keep = max(0, keep - len(_MARK))
+            self.holder[self.name] = value[:keep] + _MARK
+        elif isinstance(value, list):
+            self.holder[self.name] = value[:keep]
+        else:
+            self.holder[self.name] = dict(list(value.items())[:keep])
+        return min(keep, whole)
+
+
+def _cuttable(value: Any, path: str) -> Iterator[_Cuttable]:
+    """Find what may be cut below `value`: long texts first, then lists, then objects and middling texts."""
+    members = (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    )
+    for name, item in members:
+        if not path and name in _NEVER_CUT:
+            continue
+        here = f"{path}[{name}]" if isinstance(name, int) else f"{path}.{name}" if path else str(name)
+        if isinstance(item, str):
+            if len(item) > _SHORTEST_TEXT:
+                rank = 3 if len(item) > _LONG_TEXT else 1
+                yield _Cuttable(holder=value, name=name, path=here, rank=rank, size=length(item))
+        elif isinstance(item, dict | list) and item:
+            rank = 2 if isinstance(item, list) else 0
+            yield _Cuttable(holder=value, name=name, path=here, rank=rank, size=length(item))
+            yield from _cuttable(item, here)
