@@ -1,0 +1,125 @@
+"""Names that any later session would choose again: one spelling for run and key, one folded form for targets.
+
+Look-alike letters (Latin and Cyrillic `a`) are not detected.
+"""
+
+import re
+import unicodedata
+from typing import Final
+
+from counterfoil.store.domain.characters import IGNORABLE, INVISIBLE, WHITE_SPACE, describe
+from counterfoil.store.errors import InvalidArgument
+
+__all__ = ["MAX_NAME_CHARACTERS", "fold_target", "normalize_name", "targets_overlap"]
+
+MAX_NAME_CHARACTERS: Final = 200
+
+# Longer text is refused unread: sorting combining marks takes quadratic time.
+_LONGEST_READ: Final = 4_000
+
+_ACCEPTED: Final = (
+    "1 to 200 characters of visible text; white space counts as one space and is dropped at the ends; "
+    "no control, invisible, bidirectional, variation-selector, private-use or unassigned characters"
+)
+
+_SPACES: Final = re.compile(f"[{WHITE_SPACE}]+")
+_IGNORABLE: Final = re.compile(f"[{IGNORABLE}]+")
+_INVISIBLE: Final = re.compile(f"[{INVISIBLE}]")
+_PLAIN: Final = re.compile(r"[!-~]+(?: [!-~]+)*")
+
+_REFUSED_KINDS: Final = {
+    "Cc": "a control character",
+    "Cs": "a lone surrogate",
+    "Co": "a private-use character",
+    "Cn": "an unassigned character",
+}
+
+
+def _refused_kind(character: str) -> str | None:
+    if _INVISIBLE.match(character):
+        return "an invisible or direction-changing character"
+    return _REFUSED_KINDS.get(unicodedata.category(character))
+
+
+def normalize_name(text: str, *, field: str) -> str:
+    """Give the one spelling of a run's or key's name: NFC, single spaces inside, 1 to 200 characters.
+
+    Normalising a normal name changes nothing. A character that this Python's Unicode does not know is
+    refused, so that a later one cannot normalise it to another name.
+
+    Raises:
+        InvalidArgument: naming the refused character as U+XXXX, or the length.
+    """
+    if len(text) <= MAX_NAME_CHARACTERS and _PLAIN.fullmatch(text):
+        return text
+    if len(text) > _LONGEST_READ:
+        raise InvalidArgument(field, f"{len(text)} characters long", accepted=_ACCEPTED)
+    name = _SPACES.sub(" ", unicodedata.normalize("NFC", text)).strip(" ")
+    if not name.isascii() or not name.isprintable():
+        for character in name:
+            kind = _refused_kind(character)
+            if kind is not None:
+                problem = f"{describe(character)} is {kind}"
+                raise InvalidArgument(field, problem, accepted=_ACCEPTED)
+    if not name:
+        raise InvalidArgument(field, "empty", accepted=_ACCEPTED)
+    if len(name) > MAX_NAME_CHARACTERS:
+        raise InvalidArgument(field, f"{len(name)} characters long", accepted=_ACCEPTED)
+    return name
+
+
+_SCHEME: Final = re.compile(r"(?:[a-z][a-z0-9+.\-]{0,30}://|mailto:)+")
+_DISPLAY_NAME: Final = re.compile(r"[^<>]*<([^<>]+)>")
+_LIST_MARK: Final = re.compile(r"([,;])")
+
+
+def _caseless(text: str) -> str:
+    """Fold compatibility forms and case until nothing changes (twice is enough by Unicode's definition)."""
+    for _ in range(3):
+        folded = _IGNORABLE.sub("", unicodedata.normalize("NFKC", text).casefold())
+        folded = unicodedata.normalize("NFKC", folded)
+        if folded == text:
+            break
+        text = folded
+    return text
+
+
+def _address(text: str) -> str:
+    """Drop the display name of one address: `alice <alice@x>` is `alice@x`."""
+    found = _DISPLAY_NAME.fullmatch(text.strip())
+    if found and ("@" in found[1] or "://" in found[1]):
+        return found[1].strip()
+    return text
+
+
+def _without_display_names(text: str) -> str:
+    single = _address(text)
+    if single is not text or "<" not in text:
+        return single
+    parts = _LIST_MARK.split(text)
+    named = [part for part in parts if _address(part) is not part]
+    return "".join(f" {_address(part)}" if part in named else part for part in parts) if named else text
+
+
+def fold_target(text: str) -> str:
+    """Give the form in which targets are compared to find look-alikes; folding twice changes nothing.
+
+    NFKC, case, ignorable characters, outer white space, URL schemes and `mailto:`, trailing slashes and
+    display names do not count.
+    """
+    folded = _caseless(text)
+    while True:
+        before = folded
+        folded = _without_display_names(folded.strip())
+        scheme = _SCHEME.match(folded)
+        if scheme:
+            folded = folded[scheme.end() :]
+        folded = folded.strip().rstrip("/").strip()
+        if folded == before:
+            return folded
+
+
+def targets_overlap(one: str | None, other: str | None) -> bool:
+    """Tell whether one folded target is missing or contains the other."""
+    first, second = fold_target(one or ""), fold_target(other or "")
+    return first in second or second in first
