@@ -14,7 +14,7 @@ import anyio.to_thread
 
 from counterfoil.store.protocol import Work
 from counterfoil.store.sqlite.batch import GroupCommit, Job
-from counterfoil.store.sqlite.faults import fault_for
+from counterfoil.store.sqlite.faults import fault_for, is_corrupt
 from counterfoil.store.sqlite.guard import Guard
 from counterfoil.store.sqlite.migrations import Migration, load_migrations
 from counterfoil.store.sqlite.modes import READER_SETTINGS, settings_for
@@ -158,6 +158,8 @@ class SqliteDatabase:
         with anyio.CancelScope(shield=True):
             async with self._closing:
                 try:
+                    # A check of the whole file is not waited for.
+                    await self._reader.interrupt()
                     await self._reader.close()
                 finally:
                     await self._writer.close()
@@ -177,16 +179,20 @@ class SqliteDatabase:
                 self._reading.release()
 
     def _integrity(self, raw: sqlite3.Connection) -> list[str]:
+        found: list[str] = []
         self._guard.begin(raw, "BEGIN")
         try:
-            found = [str(row[0]) for row in raw.execute("PRAGMA integrity_check").fetchall()]
+            found.extend(str(row[0]) for row in raw.execute("PRAGMA integrity_check"))
+            if found != ["ok"]:
+                return found
             broken = raw.execute("PRAGMA foreign_key_check").fetchall()
         except sqlite3.Error as error:
-            raise fault_for(error, statement="PRAGMA integrity_check") from error
+            if not is_corrupt(error):
+                raise fault_for(error, statement="PRAGMA integrity_check") from error
+            return [*found, f"the check itself ended: {error}"]
         finally:
             self._guard.roll_back(raw)
-        problems = [] if found == ["ok"] else found
-        return problems + [f"{table}, row {row}: its {parent} is missing" for table, row, parent, _ in broken]
+        return [f"{table}, row {row}: its {parent} is missing" for table, row, parent, _ in broken]
 
     def _facts(self, raw: sqlite3.Connection) -> dict[str, str]:
         opened = self._opened

@@ -6,7 +6,7 @@ from typing import Final
 from counterfoil.store.errors import Fault, JournalUnavailable
 from counterfoil.store.statements import StatementRefused
 
-__all__ = ["ends_transaction", "fault_for", "is_busy", "is_read_only"]
+__all__ = ["ends_transaction", "fault_for", "is_busy", "is_corrupt", "is_read_only"]
 
 _NOTHING: Final = "nothing was recorded"
 _LATER: Final = "do not act; send the same call again in a moment"
@@ -79,6 +79,11 @@ def _primary(error: BaseException) -> int | None:
 def is_busy(error: BaseException) -> bool:
     """Tell whether `error` says that another connection holds the lock."""
     return _primary(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
+
+
+def is_corrupt(error: BaseException) -> bool:
+    """Tell whether `error` says that the file's content is broken."""
+    return _primary(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def is_read_only(error: BaseException) -> bool:

@@ -59,8 +59,8 @@ class Guard:
     def _fault(self, version: object, mode: object) -> Fault | None:
         opened = self._opened
         if version != opened.schema_version:
-            if isinstance(version, int) and version > opened.known_version:
-                return newer_schema(version, known=opened.known_version, path=opened.path)
+            if isinstance(version, int) and version > opened.schema_version:
+                return newer_schema(version, known=opened.schema_version, path=opened.path)
             return JournalUnavailable(
                 f"{opened.path} is corrupt: its schema version became {version}",
                 fix="stop; keep the file as it is, and restore a backup",

@@ -2,16 +2,17 @@
 
 import re
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from typing import Any
 
 from counterfoil.store.errors import JournalUnavailable, UnsupportedVersion
 from counterfoil.store.failpoints import failpoint
+from counterfoil.store.sqlite.waiting import LockWait
 from counterfoil.store.statements import sql_folder
 
-__all__ = ["APPLICATION_ID", "Migration", "check_schema", "load_migrations", "migrate"]
+__all__ = ["APPLICATION_ID", "Migration", "check_schema", "load_migrations", "migrate", "newer_schema"]
 
 APPLICATION_ID = int.from_bytes(b"CtFl")
 """What `file` and SQLite read at byte 68 of a journal: 0x4374466C."""
@@ -59,25 +60,26 @@ def _split(text: str, source: str) -> tuple[str, ...]:
     return tuple(statements)
 
 
-def schema_version(raw: sqlite3.Connection) -> int:
-    """Read the schema version; takes the shared lock where no transaction is open."""
-    return int(raw.execute("PRAGMA user_version").fetchone()[0])
+def _number(raw: sqlite3.Connection, pragma: str, wait: LockWait) -> int:
+    """Read a number from the file's header, which takes the shared lock where no transaction is open."""
+    ((number,),) = wait.execute(raw, f"PRAGMA {pragma}")
+    return int(str(number))
 
 
-def check_schema(raw: sqlite3.Connection, *, known: int, path: str) -> int:
+def check_schema(raw: sqlite3.Connection, *, known: int, path: str, wait: LockWait) -> int:
     """Make sure that the file is a journal of a version that this program knows, and give that version.
 
     Raises:
         JournalUnavailable: another program's database, or a journal without its schema.
         UnsupportedVersion: a newer program has changed the schema.
     """
-    found = int(raw.execute("PRAGMA application_id").fetchone()[0])
+    found = _number(raw, "application_id", wait)
     if found != APPLICATION_ID:
         raise JournalUnavailable(
             f"{path} is a SQLite database but not a journal (application_id {found:#x})",
             fix="name the journal's file with --journal; this one was left as it is",
         )
-    version = schema_version(raw)
+    version = _number(raw, "user_version", wait)
     if version > known:
         raise newer_schema(version, known=known, path=path)
     if version < 1:
@@ -102,21 +104,21 @@ def migrate(
     migrations: Sequence[Migration],
     fresh_values: Mapping[str, Any],
     *,
-    begin: Callable[[sqlite3.Connection], None],
     path: str,
+    wait: LockWait,
 ) -> None:
     """Run what is missing, each step in a transaction that also sets the version: whole or not at all.
 
-    `begin` takes the write lock; of two servers that migrate at once one does and the other finds it done.
-    `raw` must be in autocommit mode. `fresh_values` are the parameters of a new journal's first rows.
+    Of two servers that migrate at once one does, and the other waits and finds it done. `fresh_values` are
+    the parameters of a new journal's first rows.
 
     Raises:
         UnsupportedVersion: a newer program migrated meanwhile.
     """
-    while schema_version(raw) < len(migrations):
-        begin(raw)
+    while _number(raw, "user_version", wait) < len(migrations):
+        wait.execute(raw, "BEGIN IMMEDIATE")
         try:
-            version = schema_version(raw)
+            version = _number(raw, "user_version", wait)
             if version >= len(migrations):
                 raw.execute("ROLLBACK")
                 break
@@ -127,10 +129,9 @@ def migrate(
             # A PRAGMA takes no parameters; both values are ours.
             raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             raw.execute(f"PRAGMA user_version = {step.version}")
-            raw.execute("COMMIT")
+            wait.execute(raw, "COMMIT")
         except BaseException:
             if raw.in_transaction:
                 raw.execute("ROLLBACK")
             raise
-    if schema_version(raw) > len(migrations):
-        raise newer_schema(schema_version(raw), known=len(migrations), path=path)
+    check_schema(raw, known=len(migrations), path=path, wait=wait)

@@ -53,7 +53,7 @@ class Opened:
     mode_reason: str
     wal_is_safe: bool
     schema_version: int
-    known_version: int
+    """The schema version of the file, which is the newest that this program knows."""
 
 
 def uri_of(path: str) -> str:
@@ -93,14 +93,14 @@ def prepare(
             with _folder_locked(os.path.dirname(path), wait) as is_alone:
                 if not check_file(path):
                     _create(path, migrations, fresh_values, mode=wanted, wait=wait, is_alone=is_alone)
+        _drop_temporary_names(path)
         keep_private(path)
         identity = Identity.of(path)
         with closing(_connect(path)) as raw:
-            check_schema(raw, known=len(migrations), path=path)
+            check_schema(raw, known=len(migrations), path=path, wait=wait)
             mode, reason = _settle_mode(raw, wanted, reason, path=path, wait=wait)
             configure(raw, mode=mode, extra={}, wait=wait)
-            migrate(raw, migrations, fresh_values, begin=lambda raw: _begin(raw, wait), path=path)
-            version = check_schema(raw, known=len(migrations), path=path)
+            migrate(raw, migrations, fresh_values, path=path, wait=wait)
         keep_private(path)
         identity.check(path)
     except sqlite3.Error as error:
@@ -117,17 +117,12 @@ def prepare(
         mode=mode,
         mode_reason=reason,
         wal_is_safe=wal_is_safe,
-        schema_version=version,
-        known_version=len(migrations),
+        schema_version=len(migrations),
     )
 
 
 def _connect(path: str) -> sqlite3.Connection:
     return sqlite3.connect(uri_of(path), uri=True, isolation_level=None, timeout=0.01)
-
-
-def _begin(raw: sqlite3.Connection, wait: LockWait) -> None:
-    wait.execute(raw, "BEGIN IMMEDIATE")
 
 
 def configure(raw: sqlite3.Connection, *, mode: str, extra: Mapping[str, int], wait: LockWait) -> None:
@@ -140,10 +135,10 @@ def configure(raw: sqlite3.Connection, *, mode: str, extra: Mapping[str, int], w
     if found != [(mode,)]:
         raise _not_kept("journal_mode", mode, found)
     for name, value in {**settings_for(mode), **extra}.items():
-        raw.execute(f"PRAGMA {name} = {value}").fetchall()
-        read = raw.execute(f"PRAGMA {name}").fetchone()
+        wait.execute(raw, f"PRAGMA {name} = {value}")
+        read = wait.execute(raw, f"PRAGMA {name}")
         # A SQLite built without mmap answers nothing, which is what is asked for.
-        if (0 if read is None else read[0]) != value:
+        if read != [(value,)] and (read or value):
             raise _not_kept(name, value, read)
 
 
@@ -244,7 +239,7 @@ def _create(
         with closing(_connect(temporary)) as raw:
             raw.execute(f"PRAGMA journal_mode = {'WAL' if mode == 'wal' else 'PERSIST'}").fetchall()
             configure(raw, mode=mode, extra={}, wait=wait)
-            migrate(raw, migrations, fresh_values, begin=lambda raw: _begin(raw, wait), path=path)
+            migrate(raw, migrations, fresh_values, path=path, wait=wait)
         _sync_file(temporary)
         _give_name(temporary, path, is_alone=is_alone)
     finally:
@@ -252,6 +247,19 @@ def _create(
             with suppress(FileNotFoundError):
                 os.unlink(temporary + suffix)
     sync_folder(folder)
+
+
+def _drop_temporary_names(path: str) -> None:
+    """Remove the second name of a journal whose maker was killed between linking it and removing that."""
+    if os.stat(path).st_nlink == 1:
+        return
+    folder, name = os.path.split(path)
+    for left in os.listdir(folder):
+        second = os.path.join(folder, left)
+        if left.startswith(f".{name}.") and left.endswith(".new"):
+            with suppress(FileNotFoundError):
+                if os.path.samefile(second, path):
+                    os.unlink(second)
 
 
 def _sync_file(temporary: str) -> None:

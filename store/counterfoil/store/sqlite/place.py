@@ -127,12 +127,16 @@ def check_file(path: str) -> bool:
         )
     folder = os.path.dirname(path)
     for place, access in ((path, os.R_OK | os.W_OK), (folder, os.R_OK | os.W_OK | os.X_OK)):
-        if not os.access(place, access):
+        if not _may(place, access):
             raise JournalUnavailable(
                 f"{place} is read-only for this user",
                 fix="make the journal's file and its folder writable, or name another with --journal",
             )
     return True
+
+
+def _may(place: str, access: int) -> bool:
+    return os.access(place, access, effective_ids=os.access in os.supports_effective_ids)
 
 
 def _check_nothing_left(path: str) -> None:
@@ -194,7 +198,7 @@ def make_folder(folder: str) -> None:
         raise JournalUnavailable(
             f"the folder {folder} cannot be made: {error.strerror}", fix="name another place with --journal"
         ) from error
-    if not os.access(folder, os.W_OK | os.X_OK):
+    if not _may(folder, os.W_OK | os.X_OK):
         raise JournalUnavailable(
             f"{folder} is read-only for this user",
             fix="make the folder writable, or name another place with --journal",

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 import aiosqlite
@@ -99,7 +100,8 @@ class Thread:
 
     async def interrupt(self) -> None:
         """Make the statement that runs now, if any, end with an error; nothing else is harmed."""
-        await self._connection.interrupt()
+        with suppress(ValueError):
+            await self._connection.interrupt()
 
     async def close(self) -> None:
         """Run what was asked for before, close the connection and end the thread; idempotent."""
