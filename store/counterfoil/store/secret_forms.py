@@ -1,26 +1,12 @@
-"""What secrets look like, as data: the member names that hold them and the forms of well-known tokens.
+"""The forms of well-known tokens and keys, as data: what a secret looks like wherever it stands."""
 
-A name is compared in words (`X-Api-Key`, `apiKey` and `api_key` are `api_key`) and by its last ones, so
-that `stripe_api_key` is a secret and `token_count` is not.
-"""
-
+import base64
+import binascii
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = [
-    "DEFAULT_NAMES",
-    "INNOCENT_NAMES",
-    "JOINED_NAMES",
-    "JOINED_TAIL",
-    "QUERY_NAMES",
-    "TOKEN_BEGINNINGS",
-    "TOKEN_FORMS",
-    "WEAK_NAMES",
-    "SecretPattern",
-    "name_words",
-]
+__all__ = ["TOKEN_BEGINNINGS", "TOKEN_FORMS", "SecretPattern", "is_plausible"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,81 +15,6 @@ class SecretPattern:
 
     label: str
     regex: str
-
-
-DEFAULT_NAMES: Final[Sequence[str]] = (
-    *(
-        "password",
-        "passwords",
-        "passwd",
-        "passphrase",
-        "passcode",
-        "pwd",
-        "password_hash",
-        "password_confirmation",
-    ),
-    *("user_pass", "db_pass", "smtp_pass", "mail_pass", "ftp_pass", "mysql_pass", "redis_pass", "auth_pass"),
-    *(
-        "secret",
-        "secrets",
-        "secret_value",
-        "secret_string",
-        "client_secret",
-        "secret_key",
-        "secret_access_key",
-    ),
-    *("token", "access_token", "refresh_token", "id_token", "auth_token", "session_token", "bearer_token"),
-    *("api_token", "token_value", "jwt", "bearer", "csrf", "xsrf"),
-    *("api_key", "apikey", "access_key", "account_key", "shared_access_key", "private_key", "ssh_key"),
-    *("signing_key", "encryption_key", "decryption_key", "master_key", "service_role_key", "deploy_key"),
-    *("license_key", "subscription_key", "ocp_apim_subscription_key", "webhook_key", "shared_key"),
-    *("authorization", "cookie", "cookies", "set_cookie", "credential", "credentials", "creds"),
-    *("cvv", "cvc", "otp", "totp", "one_time_code", "recovery_code", "recovery_codes", "backup_codes"),
-    *("connection_string", "session_cookie", "session_key", "mnemonic", "seed_phrase"),
-)
-
-JOINED_TAIL: Final = re.compile(
-    "(?:password|passwd|passphrase|apikey|secretkey|privatekey|accesskey|clientsecret"
-    "|(?:access|api|auth|bot|refresh|session)token)$"
-)
-"""The end of a word that is written together, as in PGPASSWORD."""
-
-# Written together they are one word, and mean nothing else.
-JOINED_NAMES: Final = frozenset(
-    name.replace("_", "")
-    for name in DEFAULT_NAMES
-    if "_" in name and not name.startswith(("token_", "seed_"))
-)
-
-INNOCENT_NAMES: Final = frozenset(
-    f"{word}_token"
-    for word in (
-        *("next", "page", "next_page", "previous", "prev", "continuation", "pagination", "cursor", "sync"),
-        *("fencing", "idempotency", "client_request", "stop", "start", "end", "eos", "bos", "pad", "unk"),
-        *("mask", "sep", "cls", "special", "max", "min", "per", "first", "last", "change", "resume", "delta"),
-        *("cancellation", "progress", "lookahead", "image", "design"),
-    )
-) | {"public_access_key"}
-
-# In running text these words are followed by a colon too often to hide what comes after.
-WEAK_NAMES: Final = frozenset(
-    {"token", "secret", "secrets", "credential", "credentials", "creds", "bearer", "otp"}
-)
-
-# Secret only as a parameter of a URL: signatures that let whoever has the URL in.
-QUERY_NAMES: Final = frozenset(
-    {"sig", "signature", "x_amz_signature", "x_goog_signature", "x_amz_credential"}
-)
-
-_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
-
-
-def name_words(name: str) -> str:
-    """Give the words of a name in lower case, joined by `_`; figures at the end do not count."""
-    words = [word.lower() for word in _WORD.findall(name)]
-    while words and words[-1].isdecimal():
-        words.pop()
-    return "_".join(words)
 
 
 _RUN = "[A-Za-z0-9_-]"
@@ -177,14 +88,17 @@ _BEGINNINGS: Final = (
 )
 
 
-def _branch(beginning: str, rest: str) -> str:
-    """Give a regex that begins with a literal, so that the engine skips to it, and then looks behind.
+# Words end or go on like these, so they count at the start of a word only.
+_COMMON: Final = frozenset(
+    {"sk-", "SK", "SG.", "xox", "key-", "hf_", "r8_", "shp", "sq0", "do", "dp.", "hvs.", "hvb."}
+)
 
-    The beginning stands at the start of a word, or after a percent-encoded character.
-    """
-    first = re.escape(beginning[0])
-    if not beginning[0].isalnum():
+
+def _branch(beginning: str, rest: str) -> str:
+    """Give the regex of one form; the start of a word is also that after a percent-encoded character."""
+    if beginning not in _COMMON:
         return re.escape(beginning) + rest
+    first = re.escape(beginning[0])
     bounded = f"{first}(?:(?<![A-Za-z0-9]{first})|(?<=%[0-9A-Fa-f]{{2}}{first}))"
     return bounded + re.escape(beginning[1:]) + rest
 
@@ -216,3 +130,20 @@ def _token_forms() -> str:
 
 TOKEN_FORMS: Final = _token_forms()
 """One alternation with a group per label; a group `<label>_s` inside is the secret part."""
+
+
+def is_plausible(label: str, secret: str) -> bool:
+    """Tell whether a text of the form of a token can be one, for the forms that other text also has."""
+    if label == "basic":
+        try:
+            return b":" in base64.b64decode(secret + "=" * (-len(secret) % 4), altchars=b"-_")
+        except (binascii.Error, ValueError):
+            return False
+    if label == "jwt":
+        parts = secret.split(".")
+        return len(parts) > 2 and (len(parts) == 5 or any(part.startswith("eyJ") for part in parts[1:]))
+    if label == "bearer":
+        return len(secret) >= 20 or not secret.isalpha()
+    if label == "api_key":
+        return any(map(str.isdecimal, secret))
+    return True

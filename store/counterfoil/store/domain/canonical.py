@@ -223,13 +223,16 @@ def canonical_json(value: Json, *, field: str = "value", max_depth: int = _WRAPP
 
 
 def plain_json(value: Json) -> str:
-    """Write `value` as JSON: members in their order, doubles as they are, integers exact at any size."""
+    """Write `value` as JSON: members in their order, doubles as they are, integers exact at any size.
+
+    Raises:
+        InvalidArgument: as `check_value`.
+    """
+    check_value(value, field="value", max_depth=_WRAPPED_DEPTH)
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    except ValueError:
-        check_value(value, field="value", max_depth=_WRAPPED_DEPTH)
-    # Only an integer too long for str() is left as the cause: it is written by its digits.
-    return _with_long_integers(value)
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except ValueError:  # an integer too long for str() is the only cause left
+        return _with_long_integers(value)
 
 
 def _with_long_integers(value: Json) -> str:

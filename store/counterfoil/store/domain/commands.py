@@ -62,13 +62,17 @@ class OperationRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
-    """How to find out from the performing system whether the effect happened. Durations in seconds."""
+    """How to find out from the performing system whether the effect happened. Durations in seconds.
+
+    `conclusive` None is "not said", which counts as false when the lookup is first declared and turns
+    nothing off later.
+    """
 
     tool: str | None = None
     args: Mapping[str, Json] | None = None
     instructions: str | None = None
     probe: str | None = None
-    conclusive: bool = False
+    conclusive: bool | None = None
     settle_seconds: float | None = None
 
 

@@ -80,7 +80,7 @@ class Draft:
         """The moment of the decision."""
         return self._situation.now.at
 
-    def add(self, kind: EventKind, **data: Any) -> None:
+    def add(self, kind: EventKind, /, **data: Any) -> None:
         """Add one event, leaving out what is None."""
         event = Event(
             kind=kind,

@@ -203,7 +203,9 @@ def store_receipt(draft: Draft, receipt: Receipt, row: str) -> None:
     """Write a receipt and what follows from its row: an unannounced effect, a dispute."""
     state = draft.state
     is_unproving = row in ("weak", "acknowledged", "performed_weak")
-    if (not draft.operation.granted and receipt.is_accepted and state is State.PLANNED) or (is_unproving and state in (State.PLANNED, State.FAILED)):
+    if (not draft.operation.granted and receipt.is_accepted and state is State.PLANNED) or (
+        is_unproving and state in (State.PLANNED, State.FAILED)
+    ):
         draft.add(EventKind.EFFECT_UNANNOUNCED)
     draft.add(EventKind.RECEIPT_RECORDED, **to_data(receipt))
     kind = _dispute_opened(row, state)

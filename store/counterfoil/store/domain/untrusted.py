@@ -10,6 +10,7 @@ from typing import Final
 
 from counterfoil.store.domain.characters import INVISIBLE
 from counterfoil.store.domain.commands import Json
+from counterfoil.store.domain.json_numbers import integer_text
 
 __all__ = ["escape_untrusted", "safe_value"]
 
@@ -20,6 +21,9 @@ _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _NOTE_ROOM: Final = 40
 
 _CUT_MEMBER: Final = "…"
+
+# Fewer than 640 digits: the lowest limit that a Python may set on writing integers.
+_LONG_INTEGER_BITS: Final = 2_000
 
 
 def _escape(found: re.Match[str]) -> str:
@@ -56,7 +60,8 @@ def safe_value(value: Json, *, limit: int = 1_000, items: int = 100, depth: int 
 
     Strings are cut to `limit` characters, arrays and objects to `items` entries, nesting to `depth`. A cut
     array ends in a string, a cut object in a member `…`, that says how many entries were left out. Names
-    that become equal are numbered, so that none hides another.
+    that become equal are numbered, so that none hides another. An integer too long for every JSON writer
+    is shown as text.
     """
     if type(value) is str:
         return escape_untrusted(value, limit=limit)
@@ -78,6 +83,8 @@ def safe_value(value: Json, *, limit: int = 1_000, items: int = 100, depth: int 
         if len(value) > items:
             kept.append(f"… ({len(value) - items} more items)")
         return kept
+    if type(value) is int and value.bit_length() > _LONG_INTEGER_BITS:
+        return escape_untrusted(integer_text(value), limit=limit)
     return value
 
 

@@ -1,0 +1,57 @@
+"""The plan: facts of a run turned into steps, each with what may be done now, the urgent ones first."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from counterfoil.store.domain.instants import Instant
+from counterfoil.store.domain.model import Operation, Run, State
+from counterfoil.store.domain.outlook import Outlook, outlook
+from counterfoil.store.domain.states import Policy, state_of
+
+__all__ = ["Step", "make_steps"]
+
+_RANKS = {"reconcile": 0, "ask": 1, "begin": 2, "stop": 2, "wait": 3, "skip": 4}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One operation as the plan shows it. `rank` and position give its place in the plan."""
+
+    operation: Operation
+    state: State
+    outlook: Outlook
+
+    @property
+    def rank(self) -> int:
+        """Reconcile, ask, begin, wait, then settled."""
+        return _RANKS[self.outlook.next]
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where the step stands in the plan."""
+        return self.rank, self.operation.position
+
+
+def make_steps(
+    operations: Sequence[Operation], *, run: Run | None, now: Instant, policy: Policy
+) -> tuple[Step, ...]:
+    """Give the steps of a run in the order of the plan; `operations` are all of the run."""
+    by_key: Mapping[str, Operation] = {operation.key: operation for operation in operations}
+    steps = [
+        Step(
+            operation=operation,
+            state=state_of(operation, now),
+            outlook=outlook(
+                operation,
+                now=now,
+                policy=policy,
+                run=run,
+                dependencies=by_key,
+                can_reproduce=not (
+                    operation.description.args_redacted or operation.description.payload_redacted
+                ),
+            ),
+        )
+        for operation in operations
+    ]
+    return tuple(sorted(steps, key=lambda step: step.place))

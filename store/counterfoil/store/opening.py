@@ -1,0 +1,73 @@
+"""Opens a journal: the one place that knows which databases there are."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from counterfoil.store.domain.instants import Reading
+from counterfoil.store.domain.states import Policy
+from counterfoil.store.journal import Identity, Journal
+from counterfoil.store.protocol import Connection, Row
+from counterfoil.store.redact import Redactor
+from counterfoil.store.sqlite import open_sqlite
+
+__all__ = ["Fresh", "open_journal"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fresh:
+    """What a journal is filled with if it has to be made: drawn by the caller, used only then.
+
+    `secret` is the key of the digests that stand for secrets: at least 64 hexadecimal digits.
+    """
+
+    journal_id: str
+    secret: str
+
+
+@asynccontextmanager
+async def open_journal(
+    path: Path,
+    *,
+    fresh: Fresh,
+    namespace: str,
+    policy: Policy,
+    clock: Callable[[], Reading],
+    redact_names: tuple[str, ...] = (),
+    redact_patterns: tuple[str, ...] = (),
+    busy_timeout_seconds: float = 5.0,
+) -> AsyncIterator[Journal]:
+    """Open the journal in the file at `path`, making it where there is none; closed when the block ends.
+
+    Raises:
+        JournalUnavailable, UnsupportedVersion: it cannot be used, with the reason. Never a silent new one.
+    """
+    database = await open_sqlite(
+        path,
+        fresh_values={
+            "journal_id": fresh.journal_id,
+            "secret": fresh.secret,
+            "created_at": clock().at,
+        },
+        busy_timeout_seconds=busy_timeout_seconds,
+    )
+    async with database:
+
+        async def identity(connection: Connection) -> Row:
+            row = await connection.fetch_one("read_journal")
+            if row is None:
+                raise LookupError("a journal without its own row")
+            return row
+
+        row = await database.read(identity)
+        yield Journal(
+            database,
+            identity=Identity(id=row["id"], created_at=row["created_at"]),
+            redactor=Redactor(
+                bytes.fromhex(row["secret"]), patterns=redact_patterns, extra_names=redact_names
+            ),
+            namespace=namespace,
+            policy=policy,
+            clock=clock,
+        )

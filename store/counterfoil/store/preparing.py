@@ -1,0 +1,421 @@
+"""Brings a command into normal form: names normalised, limits kept, secrets replaced, bodies digested.
+
+Everything that a caller sends passes here once before it is decided upon or stored.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from counterfoil.store.domain.begin import BeginGiven
+from counterfoil.store.domain.canonical import canonical_json, check_value, digest, fingerprint, plain_json
+from counterfoil.store.domain.closing import CloseFacts
+from counterfoil.store.domain.commands import (
+    BeginOperation,
+    Caller,
+    CloseOperation,
+    Json,
+    Lookup,
+    OperationRef,
+    ReceiptGiven,
+    ReconcileOperation,
+    RecordFailure,
+    Undo,
+)
+from counterfoil.store.domain.failures import FailureFacts
+from counterfoil.store.domain.identity import is_operation_id, kind_of_id, operation_id
+from counterfoil.store.domain.instants import Instant, parse_rfc3339
+from counterfoil.store.domain.model import (
+    Assurance,
+    Description,
+    LookupTerms,
+    Repeat,
+    State,
+    Terms,
+    UndoTerms,
+)
+from counterfoil.store.domain.names import fold_target, normalize_name
+from counterfoil.store.domain.receipts import ReceiptFacts
+from counterfoil.store.errors import InvalidArgument, TooLarge
+from counterfoil.store.redact import Redactor
+
+__all__ = ["LIMITS", "Bodies", "Preparer", "Reference"]
+
+KIBIBYTE = 1024
+LIMITS = {
+    "args": 64 * KIBIBYTE,
+    "evidence": 64 * KIBIBYTE,
+    "checkpoint": 64 * KIBIBYTE,
+    "context": 64 * KIBIBYTE,
+    "payload": 256 * KIBIBYTE,
+}
+"""Bytes of a body as UTF-8 JSON (CONTRACT.md, section 8)."""
+
+TEXT_LIMIT = 4_000
+"""Characters of any other string."""
+
+_LONGEST_SECONDS = 10 * 366 * 86_400
+_MOST_ITEMS = 100
+_RECEIPT_KINDS = (
+    "message",
+    "transaction",
+    "commit",
+    "deployment",
+    "release",
+    "test_result",
+    "file",
+    "http_response",
+    "record",
+    "approval",
+    "other",
+)
+_SOURCES = ("response", "lookup", "human")
+
+
+@dataclass(slots=True)
+class Bodies:
+    """The bodies of one command by digest, as they may be stored."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def add(self, text: str) -> str:
+        """Keep a body and give its digest."""
+        name = digest(text)
+        self.texts[name] = text
+        return name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """An operation as it is meant: by id, or by normal run and key (`id` is derived then)."""
+
+    id: str
+    run: str | None = None
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Preparer:
+    """Prepares the commands of one namespace of one journal."""
+
+    namespace: str
+    redactor: Redactor
+
+    def name(self, text: str, *, name: str) -> str:
+        """Normalise a run's or key's name; one that holds a secret is refused, since it could not be hidden."""
+        normal = normalize_name(text, field=name)
+        if self.redactor.redact_text(normal) != normal:
+            raise InvalidArgument(
+                name,
+                "looks like it holds a secret",
+                accepted="a name without secrets: it is stored and shown as it is",
+            )
+        return normal
+
+    def reference(self, ref: OperationRef) -> Reference:
+        """Resolve which operation is meant.
+
+        Raises:
+            InvalidArgument: neither an id nor run and key, both but of different operations, or something
+                that is another kind of id.
+        """
+        if ref.run is not None and ref.key is not None:
+            run, key = self.name(ref.run, name="run"), self.name(ref.key, name="key")
+            derived = operation_id(self.namespace, run, key)
+            if ref.operation is not None and ref.operation.strip() != derived:
+                raise InvalidArgument(
+                    "operation", "is not the operation of this run and key", accepted="give one of the two"
+                )
+            return Reference(id=derived, run=run, key=key)
+        if ref.operation is None:
+            missing = "key" if ref.run is not None else "run" if ref.key is not None else "operation"
+            raise InvalidArgument(
+                missing, "is missing", accepted="name the operation by its id (operation), or by run and key"
+            )
+        text = ref.operation.strip()
+        if not is_operation_id(text):
+            raise InvalidArgument(
+                "operation",
+                f"is not an operation id but {kind_of_id(text)}",
+                accepted="an id such as op_ and 20 characters, as begin_operation gave it, or run and key",
+            )
+        return Reference(id=text)
+
+    def text(self, value: str | None, *, name: str) -> str | None:
+        """Bound a string and replace the secrets in it; blank counts as not given."""
+        if value is None or not value.strip():
+            return None
+        check_value(value, field=name)
+        if len(value) > TEXT_LIMIT:
+            raise TooLarge(name, size=len(value), limit=TEXT_LIMIT, unit="characters")
+        return self.redactor.redact_text(value)
+
+    def texts(self, values: tuple[str, ...], *, name: str) -> tuple[str, ...]:
+        """Bound a list of strings."""
+        if len(values) > _MOST_ITEMS:
+            raise TooLarge(name, size=len(values), limit=_MOST_ITEMS, unit="items")
+        return tuple(text for value in values if (text := self.text(value, name=name)) is not None)
+
+    def body(self, value: Json, bodies: Bodies, *, name: str) -> tuple[str | None, str | None, bool]:
+        """Prepare a body: its digest, the keyed digest of what was sent, and whether a secret was replaced.
+
+        All None where nothing was given; an empty object counts as nothing.
+        """
+        if value is None or value == {}:
+            return None, None, False
+        check_value(value, field=name)
+        limit = LIMITS[name.rsplit(".", 1)[-1]]
+        text = plain_json(value)
+        size = len(text.encode())
+        if size > limit:
+            raise TooLarge(name, size=size, limit=limit, unit="bytes")
+        redacted = self.redactor.redact(value)
+        is_redacted = redacted is not value and redacted != value
+        canonical = canonical_json(redacted)
+        kept = plain_json(redacted) if name == "payload" else canonical
+        return bodies.add(kept), self.redactor.keyed_digest(value), is_redacted
+
+    def description(
+        self, action: str, target: str | None, args: Mapping[str, Json] | None, payload: Json, bodies: Bodies
+    ) -> Description:
+        """Prepare what the effect is."""
+        clean_action = self.text(action, name="action")
+        if clean_action is None:
+            raise InvalidArgument(
+                "action", "is empty", accepted="what is done, such as email.send or git.push"
+            )
+        clean_action = clean_action.strip()
+        clean_target = self.text(target, name="target")
+        clean_target = None if clean_target is None else clean_target.strip()
+        args_digest, args_keyed, args_redacted = self.body(_as_dict(args), bodies, name="args")
+        payload_digest, payload_keyed, payload_redacted = self.body(payload, bodies, name="payload")
+        stored_args = self.redactor.redact(_as_dict(args)) if args_digest is not None else None
+        return Description(
+            action=clean_action,
+            target=clean_target,
+            target_folded="" if clean_target is None else fold_target(clean_target),
+            args_digest=args_digest,
+            args_keyed=args_keyed,
+            args_redacted=args_redacted or _holds_placeholder(stored_args, self.redactor),
+            payload_digest=payload_digest,
+            payload_keyed=payload_keyed,
+            payload_redacted=payload_redacted or _holds_placeholder(payload, self.redactor),
+            fingerprint=fingerprint(clean_action, clean_target, stored_args),
+        )
+
+    def begin(self, command: BeginOperation, bodies: Bodies) -> BeginGiven:
+        """Prepare a begin.
+
+        Raises:
+            InvalidArgument, TooLarge: naming the field; nothing was stored.
+        """
+        run, key = self.name(command.run, name="run"), self.name(command.key, name="key")
+        context, _keyed, _redacted = self.body(_as_dict(command.context), bodies, name="context")
+        depends_on = tuple(self.name(other, name="depends_on") for other in command.depends_on)
+        if key in depends_on:
+            raise InvalidArgument("depends_on", "names this step itself", accepted="keys of other steps")
+        for other in command.distinct_from:
+            if other != "*" and not is_operation_id(other):
+                raise InvalidArgument(
+                    "distinct_from",
+                    f"is {kind_of_id(other)}",
+                    accepted='operation ids, or "*" for settled ones',
+                )
+        if command.compensates is not None and not is_operation_id(command.compensates):
+            raise InvalidArgument(
+                "compensates",
+                f"is {kind_of_id(command.compensates)}",
+                accepted="the id of the operation to undo",
+            )
+        return BeginGiven(
+            id=operation_id(self.namespace, run, key),
+            namespace=self.namespace,
+            run=run,
+            key=key,
+            description=self.description(
+                command.action, command.target, command.args, command.payload, bodies
+            ),
+            terms=self._terms(command, bodies),
+            depends_on=depends_on[:_MOST_ITEMS],
+            satisfies=self.texts(command.satisfies, name="satisfies"),
+            distinct_from=tuple(command.distinct_from)[:_MOST_ITEMS],
+            compensates=command.compensates,
+            lease_seconds=_duration(command.lease_seconds, name="lease_seconds"),
+            context=context,
+            workflow_version=self.text(command.workflow_version, name="workflow_version"),
+        )
+
+    def _terms(self, command: BeginOperation, bodies: Bodies) -> Terms:
+        repeat = None if command.repeat is None else _choice(command.repeat, Repeat, name="repeat")
+        ttl = _duration(command.key_ttl_seconds, name="key_ttl_seconds")
+        if repeat is Repeat.KEYED and ttl is None:
+            raise InvalidArgument(
+                "key_ttl_seconds",
+                "is missing with repeat keyed",
+                accepted="how many seconds the provider remembers an idempotency key, such as 86400",
+            )
+        if command.max_attempts is not None and not 1 <= command.max_attempts <= 1_000_000:
+            raise InvalidArgument("max_attempts", "is out of range", accepted="a whole number from 1")
+        settle = None
+        if command.lookup is not None and command.lookup.settle_seconds is not None:
+            settle = _duration(command.lookup.settle_seconds, name="lookup.settle_seconds", least=0)
+        return Terms(
+            repeat=repeat,
+            key_ttl_seconds=ttl,
+            lookup=self._lookup(command.lookup, bodies),
+            settle_seconds=settle,
+            undo=self._undo(command.undo, bodies),
+            deadline_seconds=_duration(command.deadline_seconds, name="deadline_seconds"),
+            max_attempts=command.max_attempts,
+        )
+
+    def _lookup(self, lookup: Lookup | None, bodies: Bodies) -> LookupTerms | None:
+        if lookup is None:
+            return None
+        terms = LookupTerms(
+            tool=self.text(lookup.tool, name="lookup.tool"),
+            args_digest=self.body(_as_dict(lookup.args), bodies, name="lookup.args")[0],
+            instructions=self.text(lookup.instructions, name="lookup.instructions"),
+            probe=self.text(lookup.probe, name="lookup.probe"),
+            conclusive=lookup.conclusive,
+        )
+        return terms if terms.is_on_record else None
+
+    def _undo(self, undo: Undo | None, bodies: Bodies) -> UndoTerms | None:
+        if undo is None:
+            return None
+        return UndoTerms(
+            tool=self.text(undo.tool, name="undo.tool"),
+            args_digest=self.body(_as_dict(undo.args), bodies, name="undo.args")[0],
+            instructions=self.text(undo.instructions, name="undo.instructions"),
+        )
+
+    def receipt(self, given: ReceiptGiven, bodies: Bodies, *, action: str | None) -> ReceiptFacts:
+        """Prepare a receipt; `action` stands for the system where none is named."""
+        if given.kind not in _RECEIPT_KINDS:
+            raise InvalidArgument("kind", "is unknown", accepted="one of " + ", ".join(_RECEIPT_KINDS))
+        if given.source not in _SOURCES:
+            raise InvalidArgument("source", "is unknown", accepted="one of " + ", ".join(_SOURCES))
+        external_id = self.text(given.external_id, name="external_id")
+        external_id = None if external_id is None else external_id.strip()
+        performed_at = None
+        if given.performed_at is not None and given.performed_at.strip():
+            performed_at = parse_rfc3339(given.performed_at, field="performed_at")
+        return ReceiptFacts(
+            kind=given.kind,
+            system=(self.text(given.system, name="system") or action or "").strip(),
+            external_id=external_id,
+            performed_at=performed_at,
+            url=self.text(given.url, name="url"),
+            evidence_digest=self.body(_as_dict(given.evidence), bodies, name="evidence")[0],
+            final=given.final,
+            source=given.source,
+            assurance=Assurance.CLAIMED if external_id is None else Assurance.REPORTED,
+            attempt=_attempt_number(given.attempt),
+        )
+
+    def failure(self, command: RecordFailure, bodies: Bodies) -> FailureFacts:
+        """Prepare a failure report."""
+        if command.effect not in ("none", "unknown"):
+            raise InvalidArgument("effect", "is unknown", accepted='"none" or "unknown"')
+        attempt = _attempt_number(command.attempt)
+        if attempt is None:
+            raise InvalidArgument("attempt", "is missing", accepted="the attempt's number, from 1")
+        evidence = _as_dict(command.evidence)
+        return FailureFacts(
+            attempt=attempt,
+            effect=command.effect,
+            error=self.text(command.error, name="error") or "",
+            evidence=evidence,
+            evidence_digest=self.body(evidence, bodies, name="evidence")[0],
+            retryable=command.retryable,
+            retry_after_seconds=_duration(command.retry_after_seconds, name="retry_after_seconds", least=0),
+        )
+
+    def close(self, command: CloseOperation) -> CloseFacts:
+        """Prepare a decision."""
+        if command.outcome not in ("timed_out", "cancelled"):
+            raise InvalidArgument("outcome", "is unknown", accepted='"timed_out" or "cancelled"')
+        reason = self.text(command.reason, name="reason")
+        if reason is None:
+            raise InvalidArgument("reason", "is empty", accepted="why, in a sentence")
+        return CloseFacts(outcome=State(command.outcome), reason=reason)
+
+    def as_of(self, command: ReconcileOperation, now: Instant) -> Instant | None:
+        """Read the time that a finding was made after; one in the future proves nothing."""
+        if command.as_of is None or not command.as_of.strip():
+            return None
+        moment = parse_rfc3339(command.as_of, field="as_of")
+        if moment > now:
+            raise InvalidArgument(
+                "as_of",
+                "lies in the future",
+                accepted="the as_of of the answer that sent you to look, copied unchanged",
+            )
+        return moment
+
+    def caller(self, caller: Caller) -> Caller:
+        """Bound what a caller says of itself, and replace the secrets in it."""
+        changes: dict[str, Any] = {}
+        for name in _CALLER_TEXTS:
+            value = getattr(caller, name)
+            if value is not None:
+                clean = self.text(value, name=f"trace.{name}")
+                if clean != value:
+                    changes[name] = clean
+        return replace(caller, **changes) if changes else caller
+
+
+_CALLER_TEXTS = (
+    "conversation",
+    "client",
+    "client_version",
+    "agent",
+    "model",
+    "model_run",
+    "tool_call",
+    "traceparent",
+    "call_id",
+)
+
+
+def _as_dict(value: Mapping[str, Json] | None) -> dict[str, Json] | None:
+    return None if value is None else dict(value)
+
+
+def _holds_placeholder(value: Json, redactor: Redactor) -> bool:
+    """Tell whether a body holds a placeholder of this journal: it stands for a value that is not here."""
+    if isinstance(value, str):
+        return "[redacted:" in value
+    if isinstance(value, dict):
+        return any(_holds_placeholder(part, redactor) for part in value.values())
+    if isinstance(value, list):
+        return any(_holds_placeholder(part, redactor) for part in value)
+    return False
+
+
+def _attempt_number(value: int | None) -> int | None:
+    if value is not None and not 1 <= value <= 1_000_000:
+        raise InvalidArgument("attempt", "is out of range", accepted="the attempt's number, from 1")
+    return value
+
+
+def _choice(value: str, options: type[Repeat], *, name: str) -> Repeat:
+    try:
+        return options(value)
+    except ValueError:
+        accepted = "one of " + ", ".join(option.value for option in options)
+        raise InvalidArgument(name, "is unknown", accepted=accepted) from None
+
+
+def _duration(value: float | None, *, name: str, least: float | None = None) -> float | None:
+    """Check a duration in seconds: finite, above zero (or from `least`), at most ten years."""
+    if value is None:
+        return None
+    is_low = value <= 0 if least is None else value < least
+    if not math.isfinite(value) or is_low or value > _LONGEST_SECONDS:
+        raise InvalidArgument(
+            name, "is out of range", accepted=f"a number of seconds up to {_LONGEST_SECONDS}"
+        )
+    return value

@@ -1,0 +1,244 @@
+"""Puts a verdict and the facts into the words of the contract: what a caller reads, bounded and escaped."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from counterfoil.store.domain.answers import Verdict, guidance_for
+from counterfoil.store.domain.canonical import digest
+from counterfoil.store.domain.commands import Json
+from counterfoil.store.domain.identity import idempotency_key
+from counterfoil.store.domain.instants import Instant, rfc3339
+from counterfoil.store.domain.lookalikes import Lookalike
+from counterfoil.store.domain.model import Attempt, Finding, Operation, Receipt, State
+from counterfoil.store.domain.states import (
+    Policy,
+    is_live,
+    repeat_until,
+    settle,
+    settle_until,
+    since,
+    state_of,
+)
+from counterfoil.store.domain.untrusted import escape_untrusted, safe_value
+
+__all__ = ["BODY_SHOWN", "Presenter", "body_shown", "escaped_json", "without_none"]
+
+BODY_SHOWN = 2_000
+"""Characters of a recorded body that an answer shows; the whole comes by check_operation."""
+
+_MOST_SHOWN = 5
+_SHORT = 300
+
+
+def without_none(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what does not apply."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def escaped_json(value: Json) -> str:
+    """Write a value as JSON in which every character that could act on a reader is a \\u escape."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return "".join(
+        character if character.isprintable() else json.dumps(character)[1:-1] for character in text
+    )
+
+
+def body_shown(text: str | None, *, detail: str) -> Json:
+    """Show a recorded body as it was recorded, or say how to get what does not fit or would act on a reader.
+
+    `text` is the stored JSON; `detail` names the check_operation detail that gives the whole.
+    """
+    if text is None:
+        return None
+    value = json.loads(text)
+    if len(text) <= BODY_SHOWN and safe_value(value, limit=BODY_SHOWN, items=BODY_SHOWN, depth=64) == value:
+        return value
+    shown = value if isinstance(value, str) else text
+    return {
+        "cut": True,
+        "characters": len(shown),
+        "digest": digest(text),
+        "beginning": escape_untrusted(shown[:_SHORT], limit=_SHORT),
+        "whole": f"check_operation with detail {detail}, from offset 0 on; send that, unchanged",
+    }
+
+
+class Presenter:
+    """Answers under one configuration."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+
+    def verdict(self, verdict: Verdict, now: Instant) -> dict[str, Any]:
+        """Give the verb, its reason and what to do."""
+        return {
+            "as_of": rfc3339(now),
+            "next": verdict.next,
+            "reason": verdict.reason,
+            "guidance": guidance_for(verdict.next, verdict.reason),
+        }
+
+    def place(self, operation: Operation, now: Instant) -> dict[str, Any]:
+        """Say which operation is spoken of, and its state."""
+        newest = operation.newest
+        return without_none(
+            {
+                "operation": operation.id,
+                "run": operation.run,
+                "key": operation.key,
+                "state": state_of(operation, now).value,
+                "attempt": None if newest is None else newest.number,
+            }
+        )
+
+    def grant(self, attempt: Attempt, operation: Operation) -> dict[str, Any]:
+        """Show what an attempt was granted."""
+        return {
+            "attempt": attempt.number,
+            "idempotency_key": idempotency_key(operation.id, attempt.generation),
+            "lease_expires_at": rfc3339(attempt.lease_until),
+            "send_before": rfc3339(attempt.lease_until),
+        }
+
+    def doubt(self, operation: Operation, now: Instant, lookup_args: str | None) -> dict[str, Any]:
+        """Show what is needed to find out: how to look, since when, when an empty look counts, under which key."""
+        newest = operation.newest
+        until = settle_until(operation, now, self._policy)
+        return without_none(
+            {
+                "lookup": self.lookup(operation, lookup_args),
+                "since": rfc3339(since(operation)),
+                "settle_until": None if until is None else rfc3339(until),
+                "repeat_until": self.repeat_until(operation),
+                "idempotency_key": None
+                if newest is None
+                else idempotency_key(operation.id, newest.generation),
+                "receipts": self.receipts(operation.receipts) or None,
+            }
+        )
+
+    def repeat_until(self, operation: Operation) -> str | None:
+        """Until when the provider absorbs a repeat, where that is known."""
+        until = repeat_until(operation, self._policy)
+        return None if until is None else rfc3339(until)
+
+    def lookup(self, operation: Operation, args: str | None) -> dict[str, Any] | None:
+        """Show the declared lookup."""
+        lookup = operation.terms.lookup
+        if lookup is None:
+            return None
+        return without_none(
+            {
+                "tool": _safe(lookup.tool),
+                "args": body_shown(args, detail="lookup"),
+                "instructions": _safe(lookup.instructions, limit=1_000),
+                "probe": _safe(lookup.probe),
+                "conclusive": True if lookup.conclusive else None,
+                "settle_seconds": settle(operation, self._policy) / 1_000_000,
+            }
+        )
+
+    def settled_at(self, operation: Operation, now: Instant) -> str | None:
+        """When the operation came to rest."""
+        if operation.decision is not None and operation.dispute is None:
+            return rfc3339(operation.decision.at)
+        standing = operation.standing
+        if state_of(operation, now) is State.SUCCEEDED and standing:
+            return rfc3339(standing[0].recorded_at)
+        return None
+
+    def receipts(self, receipts: Iterable[Receipt], *, most: int = _MOST_SHOWN) -> list[dict[str, Any]]:
+        """Show the newest receipts; where there are more, the first entry says how many."""
+        every = list(receipts)
+        shown = [self.receipt(receipt) for receipt in every[-most:]]
+        if len(every) > most:
+            shown.insert(0, {"cut": len(every) - most, "whole": "check_operation with detail full"})
+        return shown
+
+    def receipt(self, receipt: Receipt) -> dict[str, Any]:
+        """Show one receipt; marks that do not apply are left out."""
+        return without_none(
+            {
+                "receipt": receipt.number,
+                "kind": receipt.kind,
+                "system": _safe(receipt.system),
+                "external_id": _safe(receipt.external_id),
+                "url": _safe(receipt.url),
+                "performed_at": None if receipt.performed_at is None else rfc3339(receipt.performed_at),
+                "recorded_at": rfc3339(receipt.recorded_at),
+                "assurance": receipt.assurance.word,
+                "source": receipt.source,
+                "attempt": receipt.attempt,
+                "accepted": receipt.is_accepted,
+                "final": None if receipt.final else False,
+                "evidence": None if receipt.evidence_digest is None else "check_operation detail evidence",
+                "foreign": True if receipt.is_foreign else None,
+                "unannounced": True if receipt.is_unannounced else None,
+                "undoing": True if receipt.is_undo else None,
+                "set_aside": True if receipt.is_set_aside else None,
+            }
+        )
+
+    def finding(self, finding: Finding) -> dict[str, Any]:
+        """Show one finding."""
+        return without_none(
+            {
+                "finding": finding.finding,
+                "checked_with": _safe(finding.checked_with),
+                "by": finding.by,
+                "as_of": None if finding.as_of is None else rfc3339(finding.as_of),
+                "attempt": finding.attempt,
+                "recorded_at": rfc3339(finding.recorded_at),
+                "settled_nothing": True if finding.is_unsettling else None,
+            }
+        )
+
+    def attempt(self, attempt: Attempt, operation: Operation, now: Instant) -> dict[str, Any]:
+        """Show one attempt with its times and whom it was granted to."""
+        holder = attempt.holder
+        live = is_live(operation, attempt, now)
+        outcome = "live" if live else "unknown" if attempt.outcome.value == "open" else attempt.outcome.value
+        return without_none(
+            {
+                "attempt": attempt.number,
+                "outcome": outcome,
+                "granted_as": attempt.reason,
+                "granted_at": rfc3339(attempt.granted_at),
+                "lease_expires_at": rfc3339(attempt.lease_until),
+                "ended_at": None if attempt.ended_at is None else rfc3339(attempt.ended_at),
+                "error": _safe(attempt.error),
+                "retryable": None if attempt.retryable else False,
+                "retry_at": None if attempt.retry_at is None else rfc3339(attempt.retry_at),
+                "conversation": None if holder is None else _safe(holder.conversation),
+                "idempotency_key": None
+                if attempt.number == 0
+                else idempotency_key(operation.id, attempt.generation),
+                "workflow_version": _safe(attempt.workflow_version),
+                "context": attempt.context,
+            }
+        )
+
+    def duplicates(self, lookalikes: Iterable[Lookalike], now: Instant) -> list[dict[str, Any]]:
+        """Show the operations that look like the one asked for."""
+        found = list(lookalikes)
+        shown = [
+            without_none(
+                {
+                    "operation": lookalike.operation.id,
+                    "run": lookalike.operation.run if lookalike.same == "compensates" else None,
+                    "key": lookalike.operation.key,
+                    "state": state_of(lookalike.operation, now).value,
+                    "same": lookalike.same,
+                    "settled_at": self.settled_at(lookalike.operation, now),
+                }
+            )
+            for lookalike in found[:_MOST_SHOWN]
+        ]
+        if len(found) > _MOST_SHOWN:
+            shown.append({"cut": len(found) - _MOST_SHOWN, "whole": "resume_plan with include all"})
+        return shown
+
+
+def _safe(text: str | None, *, limit: int = _SHORT) -> str | None:
+    return None if text is None else escape_untrusted(text, limit=limit)

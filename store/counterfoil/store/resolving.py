@@ -1,0 +1,177 @@
+"""Finds what a command speaks of, and what lies around it; nothing is guessed and nothing created here."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from counterfoil.store.domain.commands import OperationRef
+from counterfoil.store.domain.model import Operation, Party
+from counterfoil.store.domain.untrusted import escape_untrusted
+from counterfoil.store.errors import Ambiguous, InvalidArgument, NotFound
+from counterfoil.store.preparing import Reference
+from counterfoil.store.protocol import Connection, Row
+from counterfoil.store.rows import load_operation
+
+__all__ = [
+    "ambiguous_attach",
+    "dependencies_of",
+    "no_such_run",
+    "operation_or_fault",
+    "read_body",
+    "warnings_of_others",
+]
+
+_MOST_CANDIDATES = 8
+_MOST_DEPENDENCIES = 1_000
+
+
+async def operation_or_fault(
+    connection: Connection, namespace: str, ref: Reference, *, must_exist: bool
+) -> Operation | None:
+    """Read the operation that is meant.
+
+    Raises:
+        NotFound: it does not exist though it must; the nearest ones are listed.
+    """
+    if ref.run is not None and ref.key is not None:
+        row = await connection.fetch_one(
+            "read_operation", {"namespace": namespace, "run": ref.run, "key": ref.key}
+        )
+    else:
+        row = await connection.fetch_one("read_operation_by_id", {"namespace": namespace, "id": ref.id})
+    if row is None and must_exist:
+        raise await _no_such_operation(connection, namespace, ref)
+    return await load_operation(connection, row)
+
+
+async def _no_such_operation(connection: Connection, namespace: str, ref: Reference) -> NotFound:
+    if ref.run is None:
+        rows = await connection.fetch_all(
+            "find_operations",
+            {
+                "namespace": namespace,
+                "run": None,
+                "action": None,
+                "state": None,
+                "text": None,
+                "most": _MOST_CANDIDATES,
+            },
+        )
+        return NotFound(
+            f"there is no operation {ref.id}; nothing was created",
+            fix="use an id that begin_operation or resume_plan gave you, or name it by run and key",
+            candidates=[_candidate(row) for row in rows],
+        )
+    place = {"namespace": namespace, "run": ref.run}
+    if await connection.fetch_one("read_run", place) is None:
+        return await no_such_run(connection, namespace, ref.run)
+    rows = await connection.fetch_all("read_operations", place)
+    near = get_close_matches(ref.key or "", [row["key"] for row in rows], n=_MOST_CANDIDATES, cutoff=0.3)
+    candidates = [row for row in rows if row["key"] in near] or list(rows[-_MOST_CANDIDATES:])
+    return NotFound(
+        "this run has no operation of that key; nothing was created",
+        fix="use a key that resume_plan lists, or begin_operation to announce a new effect",
+        candidates=[_candidate(row) for row in candidates],
+    )
+
+
+async def no_such_run(connection: Connection, namespace: str, run: str) -> NotFound:
+    """Make the fault for a run that is not there, with the nearest names."""
+    rows = await connection.fetch_all("near_runs", {"namespace": namespace, "most": 200})
+    names = [row["run"] for row in rows]
+    near = get_close_matches(run, names, n=_MOST_CANDIDATES, cutoff=0.3) or names[:_MOST_CANDIDATES]
+    return NotFound(
+        "there is no run of that name; nothing was created",
+        fix="use a run that resume_plan lists, or begin_operation to start it",
+        candidates=[escape_untrusted(name, limit=200) for name in near],
+    )
+
+
+def _candidate(row: Row) -> str:
+    key, run = (escape_untrusted(row[name], limit=200) for name in ("key", "run"))
+    return f"{row['id']} ({row['state']}): key {key} in run {run}"
+
+
+async def ambiguous_attach(connection: Connection, namespace: str, ref: OperationRef) -> None:
+    """Refuse a receipt that names no operation, listing where it may belong: it is never guessed.
+
+    Raises:
+        Ambiguous: a run is named, and not the key.
+        InvalidArgument: nothing is named.
+    """
+    if ref.operation is not None or ref.key is not None:
+        return
+    if ref.run is None:
+        raise InvalidArgument(
+            "operation", "is missing", accepted="name the operation by its id (operation), or by run and key"
+        )
+    rows = await connection.fetch_all(
+        "open_operations", {"namespace": namespace, "run": ref.run, "most": _MOST_CANDIDATES}
+    )
+    raise Ambiguous(
+        "a run has many operations: which one this belongs to is not guessed; nothing was recorded",
+        fix="name the operation by its id, or by run and key",
+        candidates=[f"{row['id']} ({row['state']}): key {row['key']}" for row in rows],
+    )
+
+
+async def dependencies_of(
+    connection: Connection, namespace: str, run: str, keys: tuple[str, ...], *, key: str
+) -> Mapping[str, Operation]:
+    """Read the operations that `key` waits for, and the ones that they wait for, by key.
+
+    Raises:
+        InvalidArgument: a key that the run does not have, or a circle.
+    """
+    found: dict[str, Operation] = {}
+    waiting = list(dict.fromkeys(keys))
+    while waiting and len(found) < _MOST_DEPENDENCIES:
+        name = waiting.pop()
+        if name == key:
+            raise InvalidArgument(
+                "depends_on", "is a circle: a step would wait for itself", accepted="steps that go first"
+            )
+        if name in found:
+            continue
+        row = await connection.fetch_one("read_operation", {"namespace": namespace, "run": run, "key": name})
+        operation = await load_operation(connection, row)
+        if operation is None:
+            raise InvalidArgument(
+                "depends_on",
+                f"names a key that this run does not have: {escape_untrusted(name, limit=200)}",
+                accepted="keys of operations of the same run",
+            )
+        found[name] = operation
+        waiting.extend(operation.depends_on)
+    return found
+
+
+async def read_body(connection: Connection, operation: Operation, digest: str) -> str | None:
+    """Read a body's JSON text; None where it was removed."""
+    row = await connection.fetch_one(
+        "read_body", {"namespace": operation.namespace, "run": operation.run, "digest": digest}
+    )
+    return None if row is None else row["body"]
+
+
+async def warnings_of_others(
+    connection: Connection, operation: Operation, party: Party, *, is_new: bool
+) -> list[str]:
+    """Name the caller's other operations that are open without an outcome, and the same effect elsewhere."""
+    place = {"namespace": operation.namespace, "run": operation.run}
+    rows = await connection.fetch_all(
+        "open_of_holder",
+        {
+            **place,
+            "id": operation.id,
+            "principal": party.principal,
+            "conversation": party.conversation,
+            "connection": party.connection,
+        },
+    )
+    warnings = [f"open without an outcome: {row['id']} (record its receipt or failure)" for row in rows]
+    if is_new:
+        rows = await connection.fetch_all(
+            "same_effect_elsewhere", {**place, "fingerprint": operation.description.fingerprint}
+        )
+        warnings += [f"the same effect was begun in another run: {row['operation']}" for row in rows]
+    return warnings

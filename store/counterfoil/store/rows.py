@@ -1,0 +1,261 @@
+"""Between rows and facts: reads an operation with all that belongs to it, and writes what changed."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from counterfoil.store.domain.events import terms_from_data, to_data
+from counterfoil.store.domain.instants import Instant
+from counterfoil.store.domain.model import (
+    Assurance,
+    Attempt,
+    Decision,
+    Description,
+    Dispute,
+    DisputeKind,
+    Finding,
+    Operation,
+    Outcome,
+    Party,
+    Receipt,
+    Run,
+    State,
+)
+from counterfoil.store.domain.states import deadline_at, state_of
+from counterfoil.store.errors import JournalUnavailable
+from counterfoil.store.protocol import Connection, Row
+
+__all__ = ["load_operation", "load_operations", "run_from_row", "save_operation", "to_json"]
+
+_PARTS = ("run", "operation", "namespace")
+
+
+def to_json(value: Any) -> str:
+    """Write plain JSON in the one compact form in which the journal stores it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+def run_from_row(row: Row) -> Run:
+    """Rebuild a run."""
+    return Run(**row)
+
+
+async def load_operation(connection: Connection, row: Row | None) -> Operation | None:
+    """Read what belongs to an operation's row and rebuild the facts; None where there is no row.
+
+    Raises:
+        JournalUnavailable: the rows hold something that no event could have made; nothing is guessed.
+    """
+    if row is None:
+        return None
+    of = {"namespace": row["namespace"], "run": row["run"], "operation": row["id"]}
+    attempts = await connection.fetch_all("read_attempts", of) if row["attempts"] else ()
+    receipts = await connection.fetch_all("read_receipts", of)
+    findings = await connection.fetch_all("read_findings", of)
+    try:
+        return _rebuild(row, attempts, receipts, findings)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise JournalUnavailable(
+            f"operation {row['id']} cannot be read: its rows are damaged; do not perform its effect",
+            fix="run `counterfoil verify`; the other operations of this journal can still be used",
+            recorded=False,
+        ) from error
+
+
+async def load_operations(connection: Connection, rows: Iterable[Row]) -> tuple[Operation, ...]:
+    """Rebuild several operations, leaving out the ones whose rows are damaged."""
+    loaded = []
+    for row in rows:
+        try:
+            operation = await load_operation(connection, row)
+        except JournalUnavailable:
+            continue
+        if operation is not None:
+            loaded.append(operation)
+    return tuple(loaded)
+
+
+def _rebuild(
+    row: Row, attempts: Sequence[Row], receipts: Sequence[Row], findings: Sequence[Row]
+) -> Operation:
+    links, clock = json.loads(row["links"]), json.loads(row["clock"])
+    State(row["state"])
+    return Operation(
+        namespace=row["namespace"],
+        run=row["run"],
+        key=row["key"],
+        id=row["id"],
+        position=row["position"],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        since_floor=row["since_floor"],
+        description=Description(**json.loads(row["description"])),
+        began=None if row["began"] is None else _party(json.loads(row["began"])),
+        terms=terms_from_data(json.loads(row["terms"])),
+        depends_on=tuple(links.get("depends_on", ())),
+        satisfies=tuple(links.get("satisfies", ())),
+        distinct_from=tuple(links.get("distinct_from", ())),
+        compensates=row["compensates"],
+        attempts=tuple(_attempt(attempt) for attempt in attempts),
+        receipts=tuple(_receipt(receipt) for receipt in receipts),
+        findings=tuple(_finding(finding) for finding in findings),
+        decision=None
+        if row["decision"] is None
+        else Decision(
+            outcome=State(row["decision"]),
+            at=row["decided_at"],
+            by=row["decided_by"],
+            reason=row["decision_reason"],
+        ),
+        dispute=None
+        if row["dispute"] is None
+        else Dispute(kind=DisputeKind(row["dispute"]), at=row["disputed_at"]),
+        acknowledged_at=row["acknowledged_at"],
+        settle_restart_at=row["settle_restart_at"],
+        set_back=row["set_back"],
+        clock_boot=clock.get("boot"),
+        clock_offset=clock.get("offset"),
+        clock_at=clock.get("at"),
+    )
+
+
+def _party(data: Row) -> Party:
+    return Party(
+        principal=data["principal"], conversation=data.get("conversation"), connection=data["connection"]
+    )
+
+
+def _without_place(row: Row, *more: str) -> dict[str, Any]:
+    return {name: value for name, value in dict(row).items() if name not in _PARTS and name not in more}
+
+
+def _attempt(row: Row) -> Attempt:
+    data = _without_place(row, "principal", "conversation", "connection")
+    data["holder"] = None if row["principal"] is None else _party(dict(row))
+    data["outcome"] = Outcome(row["outcome"])
+    data["is_touched"], data["retryable"] = bool(row["is_touched"]), bool(row["retryable"])
+    return Attempt(**data)
+
+
+def _receipt(row: Row) -> Receipt:
+    data = _without_place(row)
+    for name in ("final", "is_accepted", "is_foreign", "is_unannounced", "is_undo", "is_set_aside"):
+        data[name] = bool(data[name])
+    data["assurance"] = Assurance(data["assurance"])
+    return Receipt(**data)
+
+
+def _finding(row: Row) -> Finding:
+    data = _without_place(row, "found_by")
+    data["by"] = row["found_by"]
+    data["is_unsettling"], data["is_persons"] = bool(row["is_unsettling"]), bool(row["is_persons"])
+    return Finding(**data)
+
+
+async def save_operation(
+    connection: Connection, before: Operation | None, after: Operation, now: Instant
+) -> None:
+    """Write the rows of an operation that differ from what they were before."""
+    place = {"namespace": after.namespace, "run": after.run, "operation": after.id}
+    await connection.execute("save_operation", _operation_row(after, now))
+    if before is None or before.description.fingerprint != after.description.fingerprint:
+        await connection.execute("save_fingerprint", {**place, "fingerprint": after.description.fingerprint})
+    if after.compensates is not None and (before is None or before.compensates is None):
+        await connection.execute("save_compensation", {**place, "original": after.compensates})
+    old_attempts = {} if before is None else {attempt.number: attempt for attempt in before.attempts}
+    for attempt in after.attempts:
+        if old_attempts.get(attempt.number) != attempt:
+            await connection.execute("save_attempt", {**place, **_attempt_row(attempt)})
+    old_receipts = {} if before is None else {receipt.number: receipt for receipt in before.receipts}
+    for receipt in after.receipts:
+        if old_receipts.get(receipt.number) != receipt:
+            await _save_receipt(connection, place, receipt)
+    for finding in after.findings[0 if before is None else len(before.findings) :]:
+        await connection.execute("save_finding", {**place, **_finding_row(finding)})
+
+
+async def _save_receipt(connection: Connection, place: dict[str, str], receipt: Receipt) -> None:
+    row = _plain(receipt)
+    await connection.execute("save_receipt", {**place, **row, "assurance": int(receipt.assurance)})
+    if receipt.external_id is not None:
+        await connection.execute(
+            "save_external_id",
+            {
+                **place,
+                "external_id": receipt.external_id,
+                "kind": receipt.kind,
+                "system": receipt.system,
+                "stands": int(not (receipt.is_foreign or receipt.is_set_aside)),
+            },
+        )
+
+
+def _plain(fact: Any) -> dict[str, Any]:
+    return {
+        name: int(value) if isinstance(value, bool) else value
+        for name in fact.__slots__
+        for value in (getattr(fact, name),)
+    }
+
+
+def _attempt_row(attempt: Attempt) -> dict[str, Any]:
+    row, holder = _plain(attempt), attempt.holder
+    del row["holder"]
+    row["outcome"] = attempt.outcome.value
+    return {
+        **row,
+        "principal": None if holder is None else holder.principal,
+        "conversation": None if holder is None else holder.conversation,
+        "connection": None if holder is None else holder.connection,
+    }
+
+
+def _finding_row(finding: Finding) -> dict[str, Any]:
+    row = _plain(finding)
+    row["found_by"] = row.pop("by")
+    return row
+
+
+def _operation_row(operation: Operation, now: Instant) -> dict[str, Any]:
+    description, decision, dispute = operation.description, operation.decision, operation.dispute
+    newest = operation.newest
+    links = {
+        "depends_on": operation.depends_on,
+        "satisfies": operation.satisfies,
+        "distinct_from": operation.distinct_from,
+    }
+    clock = {"boot": operation.clock_boot, "offset": operation.clock_offset, "at": operation.clock_at}
+    return {
+        "namespace": operation.namespace,
+        "run": operation.run,
+        "key": operation.key,
+        "id": operation.id,
+        "position": operation.position,
+        "created_at": operation.created_at,
+        "updated_at": operation.updated_at,
+        "since_floor": operation.since_floor,
+        "action": description.action,
+        "target_folded": description.target_folded,
+        "args_digest": description.args_digest,
+        "fingerprint": description.fingerprint,
+        "compensates": operation.compensates,
+        "description": to_json(to_data(description)),
+        "terms": to_json(to_data(operation.terms)),
+        "links": to_json({name: part for name, part in links.items() if part}),
+        "began": None if operation.began is None else to_json(to_data(operation.began)),
+        "clock": to_json({name: part for name, part in clock.items() if part is not None}),
+        "state": state_of(operation, now).value,
+        "attempts": len(operation.attempts),
+        "standing_receipts": len(operation.standing),
+        "dispute": None if dispute is None else dispute.kind.value,
+        "disputed_at": None if dispute is None else dispute.at,
+        "decision": None if decision is None else decision.outcome.value,
+        "decided_at": None if decision is None else decision.at,
+        "decided_by": None if decision is None else decision.by,
+        "decision_reason": None if decision is None else decision.reason,
+        "lease_until": None if newest is None else newest.lease_until,
+        "deadline_at": deadline_at(operation),
+        "acknowledged_at": operation.acknowledged_at,
+        "settle_restart_at": operation.settle_restart_at,
+        "set_back": operation.set_back,
+    }

@@ -1,0 +1,296 @@
+-- name: read_journal
+-- Exactly one row: the journal's own identity.
+SELECT id, created_at, secret FROM journal WHERE only = 1;
+
+-- name: read_run
+-- At most one row.
+SELECT namespace, run, created_at, touched_at, last_seq, head, operations, workflow, workflow_version, finished_as
+FROM runs
+WHERE namespace = :namespace AND run = :run;
+
+-- name: create_run
+-- One row where the run is new; none where another caller made it first.
+INSERT INTO runs (
+    namespace, run, created_at, touched_at, last_seq, head, operations, workflow, workflow_version, finished_as
+) VALUES (
+    :namespace, :run, :created_at, :touched_at, 0, :head, 0, :workflow, :workflow_version, NULL
+)
+ON CONFLICT DO NOTHING
+RETURNING run;
+
+-- name: advance_run
+-- Compare and swap: one row, or none where another writer appended since the run was read.
+UPDATE runs
+SET touched_at = :touched_at, last_seq = :last_seq, head = :head, operations = :operations,
+    workflow = COALESCE(workflow, :workflow), workflow_version = COALESCE(:workflow_version, workflow_version)
+WHERE namespace = :namespace AND run = :run AND last_seq = :expected_seq
+RETURNING run;
+
+-- name: list_runs
+-- Most recently touched first: runs that are not finished, and any with an open question.
+SELECT namespace, run, created_at, touched_at, last_seq, head, operations, workflow, workflow_version, finished_as
+FROM runs
+WHERE namespace = :namespace
+    AND (touched_at < :before_touched OR (touched_at = :before_touched AND run > :after_run))
+    AND (
+        :everything = 1
+        OR finished_as IS NULL
+        OR EXISTS (
+            SELECT 1 FROM operations
+            WHERE operations.namespace = runs.namespace AND operations.run = runs.run
+                AND operations.state IN ('in_progress', 'in_doubt', 'disputed')
+        )
+    )
+ORDER BY touched_at DESC, run ASC
+LIMIT :most;
+
+-- name: count_states
+-- One row per state in a run; leases and deadlines that are over by :now are counted as what they became.
+SELECT
+    CASE
+        WHEN state IN ('in_progress', 'in_doubt', 'failed') AND deadline_at <= :now THEN 'timed_out'
+        WHEN state = 'in_progress' AND lease_until <= :now THEN 'in_doubt'
+        ELSE state
+    END AS state_now,
+    COUNT(*) AS operations
+FROM operations
+WHERE namespace = :namespace AND run = :run
+GROUP BY state_now;
+
+-- name: near_runs
+-- Run names for a caller who named one that is not there, most recently touched first.
+SELECT run FROM runs WHERE namespace = :namespace ORDER BY touched_at DESC LIMIT :most;
+
+-- name: read_operation
+-- At most one row, by run and key.
+SELECT * FROM operations WHERE namespace = :namespace AND run = :run AND key = :key;
+
+-- name: read_operation_by_id
+-- At most one row, by id.
+SELECT * FROM operations WHERE namespace = :namespace AND id = :id;
+
+-- name: read_operations
+-- All operations of a run in the order in which they came.
+SELECT * FROM operations WHERE namespace = :namespace AND run = :run ORDER BY position;
+
+-- name: read_unsettled_operations
+-- The operations of a run that are not settled on record.
+SELECT * FROM operations
+WHERE namespace = :namespace AND run = :run
+    AND state IN ('planned', 'in_progress', 'in_doubt', 'failed', 'disputed')
+ORDER BY position;
+
+-- name: look_alikes
+-- Candidates only: the domain decides what looks alike.
+SELECT * FROM operations
+WHERE namespace = :namespace AND run = :run AND action = :action AND id <> :id
+    AND (fingerprint = :fingerprint OR (target_folded = :target_folded AND target_folded <> '')
+        OR args_digest = :args_digest)
+ORDER BY position
+LIMIT 100;
+
+-- name: open_operations
+-- Operations of a run that nobody knows the outcome of, newest first.
+SELECT id, key, state FROM operations
+WHERE namespace = :namespace AND run = :run AND state IN ('in_progress', 'in_doubt', 'disputed')
+ORDER BY position DESC
+LIMIT :most;
+
+-- name: open_of_holder
+-- Other operations of the run that the caller began and recorded no outcome for.
+SELECT operations.id AS id, operations.key AS key FROM operations
+JOIN attempts ON attempts.namespace = operations.namespace AND attempts.run = operations.run
+    AND attempts.operation = operations.id
+WHERE operations.namespace = :namespace AND operations.run = :run AND operations.id <> :id
+    AND operations.state IN ('in_progress', 'in_doubt')
+    AND attempts.outcome IN ('open', 'unknown') AND attempts.principal = :principal
+    AND (attempts.conversation = :conversation
+        OR ((attempts.conversation IS NULL OR :conversation IS NULL) AND attempts.connection = :connection))
+GROUP BY operations.id, operations.key, operations.position
+ORDER BY operations.position DESC
+LIMIT 5;
+
+-- name: find_operations
+-- Operations by what is known of them, most recently changed first.
+SELECT * FROM operations
+WHERE namespace = :namespace
+    AND (:run IS NULL OR run = :run)
+    AND (:action IS NULL OR action = :action)
+    AND (:state IS NULL OR state = :state)
+    AND (:text IS NULL OR instr(lower(key || ' ' || action || ' ' || target_folded || ' ' || run), :text) > 0)
+ORDER BY updated_at DESC, id
+LIMIT :most;
+
+-- name: save_operation
+-- The row as it follows from the events written in the same transaction.
+INSERT INTO operations (
+    namespace, run, key, id, position, created_at, updated_at, since_floor, action, target_folded, args_digest,
+    fingerprint, compensates, description, terms, links, began, clock, state, attempts, standing_receipts,
+    dispute, disputed_at, decision, decided_at, decided_by, decision_reason, lease_until, deadline_at,
+    acknowledged_at, settle_restart_at, set_back
+) VALUES (
+    :namespace, :run, :key, :id, :position, :created_at, :updated_at, :since_floor, :action, :target_folded,
+    :args_digest, :fingerprint, :compensates, :description, :terms, :links, :began, :clock, :state, :attempts,
+    :standing_receipts, :dispute, :disputed_at, :decision, :decided_at, :decided_by, :decision_reason,
+    :lease_until, :deadline_at, :acknowledged_at, :settle_restart_at, :set_back
+)
+ON CONFLICT (namespace, run, key) DO UPDATE SET
+    updated_at = excluded.updated_at, action = excluded.action, target_folded = excluded.target_folded,
+    args_digest = excluded.args_digest, fingerprint = excluded.fingerprint, compensates = excluded.compensates,
+    description = excluded.description, terms = excluded.terms, links = excluded.links, began = excluded.began,
+    clock = excluded.clock, state = excluded.state, attempts = excluded.attempts,
+    standing_receipts = excluded.standing_receipts, dispute = excluded.dispute,
+    disputed_at = excluded.disputed_at, decision = excluded.decision, decided_at = excluded.decided_at,
+    decided_by = excluded.decided_by, decision_reason = excluded.decision_reason,
+    lease_until = excluded.lease_until, deadline_at = excluded.deadline_at,
+    acknowledged_at = excluded.acknowledged_at, settle_restart_at = excluded.settle_restart_at,
+    set_back = excluded.set_back;
+
+-- name: read_attempts
+-- All attempts of an operation, oldest first.
+SELECT * FROM attempts
+WHERE namespace = :namespace AND run = :run AND operation = :operation
+ORDER BY number;
+
+-- name: save_attempt
+-- One attempt as it follows from the events.
+INSERT INTO attempts (
+    namespace, run, operation, number, generation, principal, conversation, connection, call_id, reason,
+    granted_at, lease_until, ended_at, outcome, is_touched, retryable, retry_at, error, set_back, context,
+    workflow_version
+) VALUES (
+    :namespace, :run, :operation, :number, :generation, :principal, :conversation, :connection, :call_id,
+    :reason, :granted_at, :lease_until, :ended_at, :outcome, :is_touched, :retryable, :retry_at, :error,
+    :set_back, :context, :workflow_version
+)
+ON CONFLICT (namespace, run, operation, number) DO UPDATE SET
+    granted_at = excluded.granted_at, lease_until = excluded.lease_until, ended_at = excluded.ended_at,
+    outcome = excluded.outcome, is_touched = excluded.is_touched, retryable = excluded.retryable,
+    retry_at = excluded.retry_at, error = excluded.error;
+
+-- name: read_receipts
+-- All receipts of an operation in the order in which they came.
+SELECT * FROM receipts
+WHERE namespace = :namespace AND run = :run AND operation = :operation
+ORDER BY number;
+
+-- name: save_receipt
+-- One receipt; what was recorded is never changed, only what it counts for.
+INSERT INTO receipts (
+    namespace, run, operation, number, kind, system, external_id, performed_at, url, evidence_digest, final,
+    source, assurance, attempt, recorded_at, call_id, is_accepted, is_foreign, is_unannounced, is_undo,
+    is_set_aside
+) VALUES (
+    :namespace, :run, :operation, :number, :kind, :system, :external_id, :performed_at, :url, :evidence_digest,
+    :final, :source, :assurance, :attempt, :recorded_at, :call_id, :is_accepted, :is_foreign, :is_unannounced,
+    :is_undo, :is_set_aside
+)
+ON CONFLICT (namespace, run, operation, number) DO UPDATE SET
+    is_accepted = excluded.is_accepted, is_foreign = excluded.is_foreign, is_set_aside = excluded.is_set_aside;
+
+-- name: read_findings
+-- All findings about an operation in the order in which they came.
+SELECT * FROM findings
+WHERE namespace = :namespace AND run = :run AND operation = :operation
+ORDER BY number;
+
+-- name: save_finding
+-- One finding; it never changes.
+INSERT INTO findings (
+    namespace, run, operation, number, finding, checked_with, found_by, as_of, attempt, recorded_at,
+    evidence_digest, call_id, is_unsettling, is_persons
+) VALUES (
+    :namespace, :run, :operation, :number, :finding, :checked_with, :found_by, :as_of, :attempt, :recorded_at,
+    :evidence_digest, :call_id, :is_unsettling, :is_persons
+)
+ON CONFLICT DO NOTHING;
+
+-- name: append_event
+-- One event under a number that is free: two writers cannot both take it.
+INSERT INTO events (namespace, run, seq, operation, kind, at, caller, data, hash)
+VALUES (:namespace, :run, :seq, :operation, :kind, :at, :caller, :data, :hash);
+
+-- name: read_events
+-- A stretch of a run's log, in order.
+SELECT * FROM events
+WHERE namespace = :namespace AND run = :run AND seq > :after
+ORDER BY seq
+LIMIT :most;
+
+-- name: read_operation_events
+-- An operation's part of the log, in order.
+SELECT * FROM events
+WHERE namespace = :namespace AND run = :run AND operation = :operation
+ORDER BY seq;
+
+-- name: latest_events
+-- The newest events of a namespace by time, for people who watch.
+SELECT * FROM events
+WHERE namespace = :namespace AND (:run IS NULL OR run = :run)
+ORDER BY at DESC, run, seq DESC
+LIMIT :most;
+
+-- name: save_body
+-- Stored once: equal bodies of a run share a row.
+INSERT INTO bodies (namespace, run, digest, body, stored_at)
+VALUES (:namespace, :run, :digest, :body, :stored_at)
+ON CONFLICT DO NOTHING;
+
+-- name: read_body
+-- At most one row.
+SELECT body FROM bodies WHERE namespace = :namespace AND run = :run AND digest = :digest;
+
+-- name: save_context
+-- Stored once by digest.
+INSERT INTO contexts (namespace, digest, body, stored_at)
+VALUES (:namespace, :digest, :body, :stored_at)
+ON CONFLICT DO NOTHING;
+
+-- name: read_context
+-- At most one row.
+SELECT body FROM contexts WHERE namespace = :namespace AND digest = :digest;
+
+-- name: save_external_id
+-- Whose evidence a reference is; `stands` is 0 for what was set aside.
+INSERT INTO external_ids (namespace, external_id, kind, system, run, operation, stands)
+VALUES (:namespace, :external_id, :kind, :system, :run, :operation, :stands)
+ON CONFLICT (namespace, external_id, kind, system, operation) DO UPDATE SET stands = excluded.stands;
+
+-- name: other_owner
+-- At most one row: another operation whose evidence this reference is.
+SELECT operation FROM external_ids
+WHERE namespace = :namespace AND external_id = :external_id AND kind = :kind AND system = :system
+    AND operation <> :operation AND stands = 1
+LIMIT 1;
+
+-- name: owners
+-- Every operation that a reference is on file for.
+SELECT DISTINCT run, operation FROM external_ids
+WHERE namespace = :namespace AND external_id = :external_id AND (:system IS NULL OR system = :system)
+LIMIT 20;
+
+-- name: save_compensation
+-- Which operation undoes which.
+INSERT INTO compensations (namespace, original, run, operation)
+VALUES (:namespace, :original, :run, :operation)
+ON CONFLICT DO NOTHING;
+
+-- name: compensators
+-- Every operation that was begun to undo one.
+SELECT run, operation FROM compensations WHERE namespace = :namespace AND original = :original LIMIT 20;
+
+-- name: save_fingerprint
+-- Where an effect was begun.
+INSERT INTO fingerprints (namespace, fingerprint, run, operation)
+VALUES (:namespace, :fingerprint, :run, :operation)
+ON CONFLICT DO NOTHING;
+
+-- name: same_effect_elsewhere
+-- The same effect in other runs: only mentioned, never in the way.
+SELECT run, operation FROM fingerprints
+WHERE namespace = :namespace AND fingerprint = :fingerprint AND run <> :run
+LIMIT 3;
+
+-- name: all_runs
+-- Every run of every namespace, for verification.
+SELECT namespace, run, last_seq, head FROM runs ORDER BY namespace, run;

@@ -1,0 +1,142 @@
+"""Carries out a verdict: appends its events to the run's chain and writes the rows that follow from them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from counterfoil.store.chain import event_hash, genesis
+from counterfoil.store.domain.commands import Caller
+from counterfoil.store.domain.events import Event, EventKind
+from counterfoil.store.domain.instants import Instant
+from counterfoil.store.domain.model import Operation, Run
+from counterfoil.store.errors import JournalUnavailable
+from counterfoil.store.preparing import Bodies
+from counterfoil.store.protocol import Connection
+from counterfoil.store.rows import save_operation, to_json
+
+__all__ = ["Change", "carry_out", "caller_text"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What happened to one operation: its events, and the facts before and after them."""
+
+    before: Operation | None
+    after: Operation
+    events: Sequence[Event]
+
+
+def caller_text(caller: Caller, *, context: str | None = None, workflow_version: str | None = None) -> str:
+    """Give what the log keeps of a caller, the same for every event of one call."""
+    known = {
+        "client": caller.client,
+        "client_version": caller.client_version,
+        "principal": caller.principal,
+        "connection": caller.connection,
+        "conversation": caller.conversation,
+        "tool": caller.tool,
+        "agent": caller.agent,
+        "model": caller.model,
+        "model_run": caller.model_run,
+        "tool_call": caller.tool_call,
+        "traceparent": caller.traceparent,
+        "call_id": caller.call_id,
+        "person": True if caller.is_person else None,
+        "context": context,
+        "workflow_version": workflow_version,
+    }
+    return to_json({name: value for name, value in known.items() if value is not None})
+
+
+async def carry_out(
+    connection: Connection,
+    *,
+    run: Run | None,
+    change: Change,
+    bodies: Bodies,
+    caller: str,
+    now: Instant,
+    workflow: str | None = None,
+    workflow_version: str | None = None,
+) -> None:
+    """Append the events, write the rows, keep the bodies. Nothing at all happens where there is no event.
+
+    Raises:
+        JournalUnavailable: another writer appended to the run meanwhile; the transaction has to be undone.
+    """
+    if not change.events:
+        return
+    namespace, name = change.after.namespace, change.after.run
+    place = {"namespace": namespace, "run": name}
+    if run is None:
+        run = Run(
+            namespace=namespace,
+            run=name,
+            created_at=now,
+            touched_at=now,
+            last_seq=0,
+            head=genesis(namespace, name),
+        )
+        await connection.fetch_one(
+            "create_run",
+            {
+                **place,
+                "created_at": now,
+                "touched_at": now,
+                "head": run.head,
+                "workflow": workflow,
+                "workflow_version": workflow_version,
+            },
+        )
+    seq, head = run.last_seq, run.head
+    rows = []
+    for event in change.events:
+        seq += 1
+        data = to_json(event.data)
+        head = event_hash(
+            head,
+            seq=seq,
+            operation=event.operation,
+            kind=event.kind.value,
+            at=event.at,
+            caller=caller,
+            data=data,
+        )
+        rows.append(
+            {
+                **place,
+                "seq": seq,
+                "operation": event.operation,
+                "kind": event.kind.value,
+                "at": event.at,
+                "caller": caller,
+                "data": data,
+                "hash": head,
+            }
+        )
+    created = sum(event.kind is EventKind.OPERATION_CREATED for event in change.events)
+    advanced = await connection.fetch_one(
+        "advance_run",
+        {
+            **place,
+            "touched_at": max(now, run.touched_at),
+            "last_seq": seq,
+            "head": head,
+            "operations": run.operations + created,
+            "workflow": workflow,
+            "workflow_version": workflow_version,
+            "expected_seq": run.last_seq,
+        },
+    )
+    if advanced is None:
+        raise JournalUnavailable(
+            "another writer changed the run at the same moment; nothing was recorded",
+            fix="send the call again",
+            retryable=True,
+        )
+    await save_operation(connection, change.before, change.after, now)
+    for row in rows:
+        await connection.execute("append_event", row)
+    for name_of_body, text in bodies.texts.items():
+        await connection.execute(
+            "save_body", {**place, "digest": name_of_body, "body": text, "stored_at": now}
+        )
