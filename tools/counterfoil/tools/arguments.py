@@ -4,9 +4,7 @@ Whatever is refused names the field and the accepted form, and never repeats the
 """
 
 import difflib
-import json
 import math
-import re
 import types
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar, Union, get_args, get_origin
@@ -14,20 +12,18 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from counterfoil.store.domain.canonical import check_value, parse_json, plain_json
+from counterfoil.store.domain.characters import first_surrogate
 from counterfoil.store.errors import Fault, InvalidArgument, TooLarge
 from counterfoil.tools.inputs import Closed, Input
 from counterfoil.tools.limits import Limits
-from counterfoil.tools.reading import LONGEST_INTEGER, Unreadable, depth_of, read_json
 
-__all__ = ["DEEPEST_BODY", "take_arguments"]
-
-DEEPEST_BODY = 32
-"""Nesting that a body may have (CONTRACT.md, section 2)."""
+__all__ = ["take_arguments"]
 
 MOST_NAMES = 500
 """Items in a list of names; far over any plan, and bounds what one call can make the journal compare."""
 
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_OBJECT = "an object with this tool's parameters"
 _Model = TypeVar("_Model", bound=Input)
 
 
@@ -39,17 +35,15 @@ def take_arguments(model: type[_Model], given: Any, *, limits: Limits) -> _Model
 
     Raises:
         InvalidArgument: an unknown name, a missing one, a wrong type or form, a number out of range or
-            not finite, a lone surrogate, or nesting over DEEPEST_BODY.
+            not finite, a lone surrogate, or nesting over 32.
         TooLarge: a text, list or body over its limit.
     """
     if isinstance(given, str):
-        given = _from_text("arguments", given, dict, 'an object, like {"run": "weekly-report/2026-W48"}')
+        given = _from_text("arguments", given, dict, _OBJECT, limits)
     if given is None:
         given = {}
     if not isinstance(given, dict):
-        raise InvalidArgument(
-            "arguments", f"is {_kind(given)}", accepted="an object with the tool's parameters"
-        )
+        raise InvalidArgument("arguments", f"is {_kind(given)}", accepted=_OBJECT)
     prepared = _prepare(model, given, "", limits)
     try:
         return model.model_validate(prepared)
@@ -75,7 +69,7 @@ def _prepare(model: type[BaseModel], given: Mapping[str, Any], path: str, limits
         ):
             members = value
             if isinstance(value, str):
-                members = _from_text(field, value, dict, "an object")
+                members = _from_text(field, value, dict, "an object", limits)
             if not isinstance(members, dict):
                 raise InvalidArgument(field, f"is {_kind(value)}", accepted="an object")
             prepared[name] = _prepare(nested, members, f"{field}.", limits)
@@ -91,7 +85,7 @@ def _prepare(model: type[BaseModel], given: Mapping[str, Any], path: str, limits
 def _container(field: str, value: Any, kinds: set[Any], limits: Limits) -> Any:
     wanted, accepted = (dict, "an object") if dict in kinds else (list, 'a list of strings, like ["a", "b"]')
     if isinstance(value, str):
-        value = _from_text(field, value, wanted, accepted)
+        value = _from_text(field, value, wanted, accepted, limits)
     if not isinstance(value, wanted):
         raise InvalidArgument(field, f"is {_kind(value)}", accepted=accepted)
     if isinstance(value, dict):
@@ -106,12 +100,16 @@ def _container(field: str, value: Any, kinds: set[Any], limits: Limits) -> Any:
     return value
 
 
-def _from_text(field: str, text: str, wanted: type, accepted: str) -> Any:
+def _from_text(field: str, text: str, wanted: type, accepted: str, limits: Limits) -> Any:
+    # Escapes can make a text six times as long as what it denotes.
+    most = 6 * limits.of_body(field.rpartition(".")[2])
+    if len(text) > most:
+        raise TooLarge(field, size=len(text), limit=most, unit="characters of JSON text")
     try:
-        value = read_json(text)
-    except Unreadable as unreadable:
+        value = parse_json(text, field=field)
+    except InvalidArgument as fault:
         raise InvalidArgument(
-            field, f"is a string that cannot be read as JSON: {unreadable.problem}", accepted=accepted
+            field, f"is a string, read as JSON: {fault.message}", accepted=accepted
         ) from None
     if not isinstance(value, wanted):
         raise InvalidArgument(field, f"is a string that denotes {_kind(value)}", accepted=accepted)
@@ -122,53 +120,18 @@ def _check_scalar(field: str, value: Any, limits: Limits) -> None:
     if isinstance(value, str):
         if len(value) > limits.text_characters:
             raise TooLarge(field, size=len(value), limit=limits.text_characters, unit="characters")
-        _check_text(field, value)
+        if first_surrogate(value) is not None:
+            raise InvalidArgument(
+                field, "holds a lone surrogate (half of a character)", accepted="whole characters"
+            )
     elif isinstance(value, float) and not math.isfinite(value):
         raise InvalidArgument(field, "is not a finite number", accepted="a finite number")
-    elif isinstance(value, int):
-        _check_integer(field, value)
-
-
-def _check_text(field: str, value: str) -> None:
-    if _LONE_SURROGATE.search(value):
-        raise InvalidArgument(
-            field, "holds a lone surrogate (half of a character)", accepted="well-formed Unicode"
-        )
-
-
-def _check_integer(field: str, value: int) -> None:
-    if value.bit_length() > LONGEST_INTEGER * 3:
-        raise InvalidArgument(
-            field,
-            "holds an integer that is too long",
-            accepted="integers of up to 3,600 digits; longer ones as text",
-        )
 
 
 def _check_body(field: str, value: Any, limits: Limits) -> None:
     """Refuse a body that cannot be kept exactly as it was given, or is too large."""
-    if depth_of(value, DEEPEST_BODY) > DEEPEST_BODY:
-        raise InvalidArgument(
-            field, f"is nested deeper than {DEEPEST_BODY}", accepted=f"nesting of at most {DEEPEST_BODY}"
-        )
-    pending: list[tuple[str, Any]] = [(field, value)]
-    while pending:
-        path, item = pending.pop()
-        if isinstance(item, str):
-            _check_text(path, item)
-        elif isinstance(item, dict):
-            for name, member in item.items():
-                _check_text(f"a member name in {path}", name)
-                pending.append((f"{path}.{_plain(name)}", member))
-        elif isinstance(item, list):
-            pending.extend((f"{path}[{index}]", member) for index, member in enumerate(item))
-        elif isinstance(item, float) and not math.isfinite(item):
-            raise InvalidArgument(
-                path, "is not a finite number", accepted="finite numbers; write others as text"
-            )
-        elif isinstance(item, int):
-            _check_integer(path, item)
-    size = len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
+    check_value(value, field=field)
+    size = len(plain_json(value).encode())
     limit = limits.of_body(field.rpartition(".")[2])
     if size > limit:
         raise TooLarge(field, size=size, limit=limit, unit="bytes")

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from counterfoil.store.domain.commands import Caller, CheckOperation, OperationRef
-from counterfoil.tools.inputs import OperationInput, SecondsOrNone, Whole, refused
+from counterfoil.tools.inputs import OperationInput, SecondsOrZero, Whole, refused
 from counterfoil.tools.outputs import OperationAnswer
 from counterfoil.tools.protocol import Journal
 from counterfoil.tools.specification import ToolSpecification
@@ -36,7 +36,7 @@ class CheckInput(OperationInput):
         "summary", description="full: whole history; others: that body, whole"
     )
     offset: Whole = Field(0, description="into a long body")
-    wait_seconds: Annotated[SecondsOrNone, AfterValidator(_wait)] = Field(
+    wait_seconds: Annotated[SecondsOrZero, AfterValidator(_wait)] = Field(
         0, description="0 to 50, for a change"
     )
 

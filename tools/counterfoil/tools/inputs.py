@@ -20,7 +20,7 @@ __all__ = [
     "OperationInput",
     "ReceiptInput",
     "Seconds",
-    "SecondsOrNone",
+    "SecondsOrZero",
     "Toggle",
     "TraceInput",
     "UndoInput",
@@ -41,9 +41,15 @@ def refused(problem: str, accepted: str) -> PydanticCustomError:
     return PydanticCustomError("form", "{problem}", {"problem": problem, "accepted": accepted})
 
 
-def _not_truth(value: Any) -> Any:
+def _number(value: Any) -> Any:
     if isinstance(value, bool):
         raise refused("is true or false", "a number")
+    return value
+
+
+def _whole_number(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise refused("is true or false", "a whole number")
     return value
 
 
@@ -79,13 +85,13 @@ def _index(value: int) -> int:
     return value
 
 
-Seconds = Annotated[float, BeforeValidator(_not_truth), AfterValidator(_positive)]
+Seconds = Annotated[float, BeforeValidator(_number), AfterValidator(_positive)]
 """A duration above zero."""
-SecondsOrNone = Annotated[float, BeforeValidator(_not_truth), AfterValidator(_not_negative)]
+SecondsOrZero = Annotated[float, BeforeValidator(_number), AfterValidator(_not_negative)]
 """A duration that may be zero."""
-Count = Annotated[int, BeforeValidator(_not_truth), AfterValidator(_counting)]
+Count = Annotated[int, BeforeValidator(_whole_number), AfterValidator(_counting)]
 """A whole number from 1; 1.0 is 1."""
-Whole = Annotated[int, BeforeValidator(_not_truth), AfterValidator(_index)]
+Whole = Annotated[int, BeforeValidator(_whole_number), AfterValidator(_index)]
 """A whole number from 0."""
 Toggle = Annotated[bool, BeforeValidator(_truth)]
 """True or false; no number stands for either."""
@@ -120,7 +126,7 @@ class LookupInput(Closed):
     instructions: str | None = None
     probe: str | None = None
     conclusive: Toggle = Field(False, description="an empty find rules out late arrival")
-    settle_seconds: SecondsOrNone | None = Field(None, description="until it surely shows (300)")
+    settle_seconds: SecondsOrZero | None = Field(None, description="until it surely shows (300)")
 
     def lookup(self) -> Lookup:
         """Give it as the command's part."""

@@ -1,7 +1,8 @@
-"""Reads JSON text strictly: what two readers could take differently is refused, never guessed.
+"""Reads a whole message strictly: what two readers could take differently is refused, never guessed.
 
 RFC 8259 leaves duplicate members, lone surrogates and the size of numbers open; here each is refused
-with its reason, since a fingerprint over them would depend on the reader.
+with its reason, since a fingerprint over them would depend on the reader. A message wraps bodies in levels
+of its own and may be no JSON at all, which is told apart here; a body alone is read by `parse_json`.
 """
 
 import json
@@ -9,16 +10,22 @@ import math
 import re
 from typing import Any, NoReturn
 
+from counterfoil.store.domain.json_numbers import integer_from_text
+
 __all__ = ["DEEPEST_TEXT", "LONGEST_INTEGER", "Unreadable", "depth_of", "read_json"]
 
 DEEPEST_TEXT = 128
 """Nesting of one message: far over what a body may have (32), far under what exhausts a stack."""
 
-LONGEST_INTEGER = 4000
-"""Digits. CPython converts up to 4,300 at once; beyond that the cost grows with the square."""
+LONGEST_INTEGER = 64 * 1024
+"""Digits; as much as args may hold. Reading it takes some 15 ms."""
+
+_MOST_LONG_DIGITS = 512 * 1024
+"""Digits in all long runs of one message; bounds what a hostile message costs to a fraction of a second."""
 
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_LONG_DIGITS = re.compile("[0-9]{4000,}")
 
 
 class Unreadable(ValueError):
@@ -33,7 +40,7 @@ class Unreadable(ValueError):
 def read_json(text: str | bytes) -> Any:
     """Give the one value that `text` denotes.
 
-    Integers are exact up to LONGEST_INTEGER digits; other numbers are finite doubles.
+    Integers are exact; other numbers are finite doubles.
 
     Raises:
         Unreadable: not UTF-8, not JSON, duplicate members, NaN or an infinity, a number out of range,
@@ -44,6 +51,8 @@ def read_json(text: str | bytes) -> Any:
             text = text.decode("utf-8")
         except UnicodeDecodeError:
             raise Unreadable("it is not valid UTF-8") from None
+    if len(text) > LONGEST_INTEGER and sum(map(len, _LONG_DIGITS.findall(text))) > _MOST_LONG_DIGITS:
+        raise Unreadable("it holds too many digits")
     try:
         value = _DECODER.decode(text)
     except RecursionError:
@@ -102,7 +111,7 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _integer(digits: str) -> int:
     if len(digits) > LONGEST_INTEGER:
         raise Unreadable(f"it holds an integer of more than {LONGEST_INTEGER} digits")
-    return int(digits)
+    return integer_from_text(digits)
 
 
 def _number(digits: str) -> float:

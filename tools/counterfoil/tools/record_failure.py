@@ -5,7 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from counterfoil.store.domain.commands import Caller, RecordFailure
-from counterfoil.tools.inputs import Count, Object, OperationInput, SecondsOrNone, Toggle, WritingInput
+from counterfoil.tools.inputs import Count, Object, OperationInput, SecondsOrZero, Toggle, WritingInput
 from counterfoil.tools.outputs import OperationAnswer
 from counterfoil.tools.protocol import Journal
 from counterfoil.tools.specification import ToolSpecification
@@ -27,7 +27,7 @@ class FailureInput(OperationInput, WritingInput):
     error: str = Field(description="its own words")
     evidence: Object | None = Field(None, description='e.g. {"status": 422}')
     retryable: Toggle = Field(True, description="false: pointless to try again")
-    retry_after_seconds: SecondsOrNone | None = None
+    retry_after_seconds: SecondsOrZero | None = None
 
 
 async def run(journal: Journal, arguments: FailureInput, caller: Caller) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from counterfoil.tools.inputs import Count, Input, Object
 from counterfoil.tools.outputs import Answer
 from counterfoil.tools.protocol import Journal
 from counterfoil.tools.specification import ToolSpecification
-from counterfoil.tools.text import LONGEST_ANSWER, length
+from counterfoil.tools.text import LONGEST_ANSWER, length, sendable
 
 __all__ = ["RESUME_PLAN", "PlanInput"]
 
@@ -64,7 +64,7 @@ async def run(journal: Journal, arguments: PlanInput, caller: Caller) -> dict[st
             limit=limit,
             cursor=arguments.cursor,
         )
-        answer = await journal.resume_plan(command, caller)
+        answer = sendable(await journal.resume_plan(command, caller))
         listed = len(answer.get("steps") or answer.get("runs") or ())
         size = length(answer)
         if size <= LONGEST_ANSWER or listed <= 1 or listed == shown:

@@ -7,11 +7,14 @@ and the way to the rest, and sets `cut`: a cut answer never reads as complete.
 
 import copy
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["LONGEST_ANSWER", "bounded", "length", "written"]
+from counterfoil.store.domain.json_numbers import integer_text
+
+__all__ = ["LONGEST_ANSWER", "bounded", "length", "sendable", "written"]
 
 LONGEST_ANSWER = 9_500
 """Characters of compact JSON; leaves room under 10,000 for what names the cuts."""
@@ -35,12 +38,40 @@ _SHORTEST_TEXT = 400
 """Texts up to this length are left alone: cutting them saves little and may cost their sense."""
 _LONG_TEXT = 1_500
 """Texts over this length are cut before any list is."""
+_LONG_INTEGER_BITS = 2_000
+"""About 600 digits, the least that Python always writes."""
 _MARK = "… [cut]"
 
 
 def written(value: Any) -> str:
     """Give `value` as compact JSON."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def sendable(answer: dict[str, Any]) -> dict[str, Any]:
+    """Give `answer` in a form that any JSON writer takes: what is durable is never lost to how it is told.
+
+    Integers of thousands of digits become text, half characters a mark, numbers that are not finite null.
+    """
+    try:
+        written(answer).encode()
+    except ValueError:
+        return {name: _plain(value) for name, value in answer.items()}
+    return answer
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {str(_plain(name)): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, int) and value.bit_length() > _LONG_INTEGER_BITS:
+        return integer_text(value)
+    return value
 
 
 def length(value: Any) -> int:
@@ -53,6 +84,7 @@ def bounded(answer: dict[str, Any], *, way: str) -> dict[str, Any]:
 
     `way` says how a caller gets what was cut.
     """
+    answer = sendable(answer)
     ordered = {name: answer[name] for name in _FIRST if name in answer}
     ordered.update((name, value) for name, value in answer.items() if name not in ordered)
     if length(ordered) <= LONGEST_ANSWER:
