@@ -1,0 +1,213 @@
+"""A real journal in a file, a clock that stands still until it is moved, and those who call."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from counterfoil.store.domain.commands import (
+    BeginOperation,
+    Caller,
+    CheckOperation,
+    CloseOperation,
+    OperationRef,
+    ReceiptGiven,
+    ReconcileOperation,
+    RecordFailure,
+    RecordReceipt,
+    ResumePlan,
+)
+from counterfoil.store.domain.instants import Reading, micros, rfc3339
+from counterfoil.store.domain.states import Policy
+from counterfoil.store.journal import Journal
+from counterfoil.store.opening import Fresh, open_journal
+
+__all__ = [
+    "AGENT",
+    "ANOTHER",
+    "PERSON",
+    "SECRET",
+    "START",
+    "Desk",
+    "FakeClock",
+    "as_caller",
+    "open_desk",
+    "open_test_journal",
+]
+
+START = round(datetime(2026, 11, 29, 12, tzinfo=UTC).timestamp()) * 1_000_000
+SECRET = "5e" * 32
+
+AGENT = Caller(connection="connection-1", conversation="conversation-1", client="test")
+"""The session that begins things, unless a test says otherwise."""
+
+ANOTHER = Caller(connection="connection-2", conversation="conversation-2", client="test")
+"""A second session of the same principal."""
+
+PERSON = Caller(connection="terminal-1", client="counterfoil", is_person=True)
+"""Somebody at a terminal."""
+
+_call_numbers = count(1)
+
+
+def as_caller(caller: Caller, *, call_id: str | None = None) -> Caller:
+    """Give `caller` a call id: a new one of its own, unless one is named."""
+    return replace(caller, call_id=call_id or f"toolu_call_{next(_call_numbers):08}")
+
+
+class FakeClock:
+    """A wall clock and a monotonic clock of one boot that move only when told to."""
+
+    def __init__(self, at: int = START, *, boot: str | None = "boot-1") -> None:
+        self.at = at
+        self.monotonic = 1_000_000_000
+        self.boot = boot
+
+    def __call__(self) -> Reading:
+        if self.boot is None:
+            return Reading(at=self.at)
+        return Reading(at=self.at, monotonic=self.monotonic, boot=self.boot)
+
+    def advance(self, duration_seconds: float) -> None:
+        """Let time pass: both clocks move."""
+        self.at += micros(duration_seconds)
+        self.monotonic += micros(duration_seconds)
+
+    def jump(self, duration_seconds: float) -> None:
+        """Set the wall clock, ahead or back, while no time passes."""
+        self.at += micros(duration_seconds)
+
+    def reboot(self) -> None:
+        """Start another boot: monotonic readings can no longer be compared."""
+        self.boot, self.monotonic = f"{self.boot}+", 5_000_000
+
+    @property
+    def text(self) -> str:
+        """The wall clock as RFC 3339."""
+        return rfc3339(self.at)
+
+
+@asynccontextmanager
+async def open_test_journal(
+    folder: Path,
+    *,
+    clock: FakeClock | None = None,
+    policy: Policy | None = None,
+    namespace: str = "default",
+    name: str = "journal.db",
+    **options: Any,
+) -> AsyncIterator[Journal]:
+    """Open a journal in `folder` under a clock of its own; the same folder and name give the same journal."""
+    async with open_journal(
+        folder / name,
+        fresh=Fresh(journal_id="J-test", secret=SECRET),
+        namespace=namespace,
+        policy=policy or Policy(),
+        clock=clock or FakeClock(),
+        **options,
+    ) as journal:
+        yield journal
+
+
+class Desk:
+    """A journal with short words for what tests do most: one operation (`run`, `key`), many commands.
+
+    Every command is given as AGENT with a call id of its own unless `caller` says otherwise; a caller with a
+    call id keeps it.
+    """
+
+    def __init__(self, journal: Journal, clock: FakeClock, *, run: str = "run-1", key: str = "key-1") -> None:
+        self.journal = journal
+        self.clock = clock
+        self.run = run
+        self.key = key
+
+    def at(self, key: str, *, run: str | None = None) -> "Desk":
+        """Give the desk of another operation of the same journal."""
+        return Desk(self.journal, self.clock, run=run or self.run, key=key)
+
+    @property
+    def ref(self) -> OperationRef:
+        """The operation by run and key."""
+        return OperationRef(run=self.run, key=self.key)
+
+    async def begin(self, *, caller: Caller = AGENT, **fields: Any) -> dict[str, Any]:
+        """Begin the operation: by default `email.send` to a target of its own."""
+        given = {"action": "email.send", "target": f"{self.key}@example.org", **fields}
+        command = BeginOperation(**{"run": self.run, "key": self.key, **given})
+        return await self.journal.begin_operation(command, _with_call_id(caller))
+
+    async def receipt(self, *, caller: Caller = AGENT, **fields: Any) -> dict[str, Any]:
+        """Record a receipt: by default message `m-1` of `smtp`."""
+        command = RecordReceipt(ref=self.ref, receipt=_receipt(fields))
+        return await self.journal.record_receipt(command, _with_call_id(caller))
+
+    async def failure(
+        self, effect: str = "unknown", *, caller: Caller = AGENT, attempt: int = 1, **fields: Any
+    ) -> dict[str, Any]:
+        """Record a failure of attempt 1."""
+        given = {"error": "it broke", **fields}
+        command = RecordFailure(ref=self.ref, attempt=attempt, effect=effect, **given)
+        return await self.journal.record_failure(command, _with_call_id(caller))
+
+    async def reconcile(
+        self,
+        finding: str,
+        *,
+        caller: Caller = AGENT,
+        as_of: str | None = None,
+        by: str = "lookup",
+        end_lease: bool = False,
+        receipt: ReceiptGiven | None = None,
+        **fields: Any,
+    ) -> dict[str, Any]:
+        """Reconcile; `fields` are the receipt's, and without any there is none (but `attempt` names one)."""
+        command = ReconcileOperation(
+            ref=self.ref,
+            finding=finding,
+            checked_with="search_sent",
+            as_of=as_of,
+            by=by,
+            receipt=receipt or ReceiptGiven(**fields),
+            end_lease=end_lease,
+        )
+        return await self.journal.reconcile_operation(command, _with_call_id(caller))
+
+    async def close(
+        self, outcome: str, *, caller: Caller = AGENT, attempt: int | None = None
+    ) -> dict[str, Any]:
+        """Close."""
+        command = CloseOperation(ref=self.ref, outcome=outcome, reason="decided", attempt=attempt)
+        return await self.journal.close_operation(command, _with_call_id(caller))
+
+    async def check(self, *, caller: Caller = AGENT, **fields: Any) -> dict[str, Any]:
+        """Check."""
+        return await self.journal.check_operation(CheckOperation(ref=self.ref, **fields), caller)
+
+    async def plan(self, *, caller: Caller = AGENT, **fields: Any) -> dict[str, Any]:
+        """Ask for the whole plan of the run."""
+        command = ResumePlan(**{"run": self.run, "include": "all", **fields})
+        return await self.journal.resume_plan(command, caller)
+
+    async def state(self) -> str:
+        """The state as a check gives it."""
+        return str((await self.check())["state"])
+
+
+@asynccontextmanager
+async def open_desk(folder: Path, *, clock: FakeClock | None = None, **options: Any) -> AsyncIterator[Desk]:
+    """Open a journal and give its desk."""
+    clock = clock or FakeClock()
+    async with open_test_journal(folder, clock=clock, **options) as journal:
+        yield Desk(journal, clock)
+
+
+def _with_call_id(caller: Caller) -> Caller:
+    return caller if caller.call_id is not None else as_caller(caller)
+
+
+def _receipt(fields: dict[str, Any]) -> ReceiptGiven:
+    return ReceiptGiven(**{"kind": "message", "system": "smtp", "external_id": "m-1", **fields})
