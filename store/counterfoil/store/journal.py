@@ -5,9 +5,11 @@ comes back was durable before it was said.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from counterfoil.store.auditing import Auditor
+from counterfoil.store.checking import Checker
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.begin import BeginFacts, BeginGiven, decide_begin
 from counterfoil.store.domain.closing import compensate, decide_close
@@ -33,10 +35,10 @@ from counterfoil.store.domain.reconciling import ReconcileFacts, decide_reconcil
 from counterfoil.store.domain.states import Policy, state_of
 from counterfoil.store.domain.untrusted import safe_value
 from counterfoil.store.errors import InvalidArgument
+from counterfoil.store.planning import JournalIdentity, Planner
 from counterfoil.store.preparing import Bodies, Preparer, Reference
 from counterfoil.store.presenting import Presenter, body_shown, without_none
 from counterfoil.store.protocol import Connection, Database
-from counterfoil.store.reading import Reader
 from counterfoil.store.redact import Redactor
 from counterfoil.store.resolving import (
     ambiguous_attach,
@@ -46,17 +48,10 @@ from counterfoil.store.resolving import (
     warnings_of_others,
 )
 from counterfoil.store.rows import load_operation, load_operations, run_from_row
+from counterfoil.store.viewing import Viewer
 from counterfoil.store.writing import Change, caller_text, carry_out
 
-__all__ = ["Identity", "Journal"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """Which journal this is."""
-
-    id: str
-    created_at: int
+__all__ = ["Journal"]
 
 
 class Journal:
@@ -66,7 +61,7 @@ class Journal:
         self,
         database: Database,
         *,
-        identity: Identity,
+        identity: JournalIdentity,
         redactor: Redactor,
         namespace: str,
         policy: Policy,
@@ -80,7 +75,17 @@ class Journal:
         self._clock = clock
         self._prepare = Preparer(namespace=namespace, redactor=redactor)
         self._present = Presenter(policy)
-        self._reader = Reader(self, clock=clock, prepare=self._prepare, present=self._present)
+        view = Viewer(
+            database=database,
+            namespace=namespace,
+            policy=policy,
+            clock=clock,
+            prepare=self._prepare,
+            present=self._present,
+        )
+        self._checker = Checker(view)
+        self._planner = Planner(view, identity=identity)
+        self.reader = Auditor(view)
 
     async def begin_operation(self, command: BeginOperation, caller: Caller) -> dict[str, Any]:
         """Ask for permission to perform one effect; only `next: perform` gives it.
@@ -236,17 +241,12 @@ class Journal:
         return await self.database.write(work)
 
     async def check_operation(self, command: CheckOperation, caller: Caller) -> dict[str, Any]:
-        """Tell what is known of one operation; changes nothing. See `Reader.check`."""
-        return await self._reader.check(command, caller)
+        """Tell what is known of one operation; changes nothing. See `Checker.check`."""
+        return await self._checker.check(command, caller)
 
     async def resume_plan(self, command: ResumePlan, caller: Caller) -> dict[str, Any]:
-        """Tell what is done, in doubt and allowed; changes nothing. See `Reader.plan`."""
-        return await self._reader.plan(command, caller)
-
-    @property
-    def reader(self) -> Reader:
-        """What only people's commands read: runs, finds, the log, its verification."""
-        return self._reader
+        """Tell what is done, in doubt and allowed; changes nothing. See `Planner.plan`."""
+        return await self._planner.plan(command, caller)
 
     def _situation(self, caller: Caller) -> Situation:
         return Situation(

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from counterfoil.store.domain.instants import Reading
 from counterfoil.store.domain.states import Policy
-from counterfoil.store.journal import Identity, Journal
+from counterfoil.store.journal import Journal
+from counterfoil.store.planning import JournalIdentity
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.redact import Redactor
 from counterfoil.store.sqlite import open_sqlite
@@ -63,7 +64,7 @@ async def open_journal(
         row = await database.read(identity)
         yield Journal(
             database,
-            identity=Identity(id=row["id"], created_at=row["created_at"]),
+            identity=JournalIdentity(id=row["id"], created_at=row["created_at"]),
             redactor=Redactor(
                 bytes.fromhex(row["secret"]), patterns=redact_patterns, extra_names=redact_names
             ),

@@ -103,7 +103,7 @@ class Preparer:
     redactor: Redactor
 
     def name(self, text: str, *, name: str) -> str:
-        """Normalise a run's or key's name; one that holds a secret is refused, since it could not be hidden."""
+        """Normalise a run's or key's name; one that holds a secret is refused: it could not be hidden."""
         normal = normalize_name(text, field=name)
         if self.redactor.redact_text(normal) != normal:
             raise InvalidArgument(

@@ -102,7 +102,7 @@ class Presenter:
         }
 
     def doubt(self, operation: Operation, now: Instant, lookup_args: str | None) -> dict[str, Any]:
-        """Show what is needed to find out: how to look, since when, when an empty look counts, under which key."""
+        """Show how to find out: where to look, since when, from when an empty look counts, which key."""
         newest = operation.newest
         until = settle_until(operation, now, self._policy)
         return without_none(

@@ -10,9 +10,27 @@ from typing import Final
 
 __all__ = ["DEFAULT_NAMES", "WEAK_NAMES", "SecretNames"]
 
-DEFAULT_NAMES: Final[Sequence[str]] = tuple(
-    ["password", "passwords", "passwd", "passphrase", "passcode", "pwd", "password_hash", "password_confirmation", "user_pass", "db_pass", "smtp_pass", "mail_pass", "ftp_pass", "mysql_pass", "redis_pass", "auth_pass", "secret", "secrets", "secret_value", "secret_string", "client_secret", "secret_key", "secret_access_key", "token", "access_token", "refresh_token", "id_token", "auth_token", "session_token", "bearer_token", "api_token", "token_value", "jwt", "bearer", "csrf", "xsrf", "api_key", "apikey", "access_key", "account_key", "shared_key", "shared_access_key", "private_key", "ssh_key", "signing_key", "encryption_key", "decryption_key", "master_key", "service_role_key", "deploy_key", "license_key", "subscription_key", "ocp_apim_subscription_key", "webhook_key", "session_key", "authorization", "cookie", "cookies", "set_cookie", "session_cookie", "credential", "credentials", "creds", "cvv", "cvc", "otp", "totp", "one_time_code", "recovery_code", "recovery_codes", "backup_codes", "connection_string", "mnemonic", "seed_phrase"]
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+DEFAULT_NAMES: Final[Sequence[str]] = _names(
+    """
+    password passwords passwd passphrase passcode pwd password_hash password_confirmation
+    user_pass db_pass smtp_pass mail_pass ftp_pass mysql_pass redis_pass auth_pass
+    secret secrets secret_value secret_string client_secret secret_key secret_access_key
+    token access_token refresh_token id_token auth_token session_token bearer_token api_token token_value
+    jwt bearer csrf xsrf
+    api_key apikey access_key account_key shared_key shared_access_key private_key ssh_key
+    signing_key encryption_key decryption_key master_key service_role_key deploy_key
+    license_key subscription_key ocp_apim_subscription_key webhook_key session_key
+    authorization cookie cookies set_cookie session_cookie credential credentials creds
+    cvv cvc otp totp one_time_code recovery_code recovery_codes backup_codes
+    connection_string mnemonic seed_phrase
+    """
 )
+"""What members are called that hold secrets, in words."""
 
 JOINED_TAIL: Final = re.compile(
     "(?:password|passwd|passphrase|apikey|secretkey|privatekey|accesskey|clientsecret"
@@ -29,7 +47,13 @@ JOINED_NAMES: Final = frozenset(
 
 INNOCENT_NAMES: Final = frozenset(
     f"{word}_token"
-    for word in ["next", "page", "previous", "prev", "continuation", "pagination", "cursor", "sync", "resume", "delta", "change", "progress", "cancellation", "fencing", "idempotency", "client_request", "stop", "start", "end", "eos", "bos", "pad", "unk", "mask", "sep", "cls", "special", "max", "min", "per", "first", "last", "lookahead", "image", "design"]
+    for word in _names(
+        """
+        next page previous prev continuation pagination cursor sync resume delta change progress cancellation
+        fencing idempotency client_request stop start end eos bos pad unk mask sep cls special max min per
+        first last lookahead image design
+        """
+    )
 ) | {"public_access_key"}
 
 # In running text these words are followed by a colon too often to hide what comes after.

@@ -36,8 +36,9 @@ def skip_reason(state: State) -> str:
 
 
 _PERFORM = (
-    "Perform the effect now, once, before send_before, with this idempotency_key where the system takes one; "
-    "then call record_receipt with this attempt. If you cannot tell how it ended: record_failure, effect unknown."
+    "Perform the effect now, once, before send_before, with this idempotency_key where the system takes "
+    "one; then call record_receipt with this attempt. If you cannot tell how it ended: record_failure, "
+    "effect unknown."
 )
 
 GUIDANCE: Mapping[tuple[str, str], str] = {
@@ -71,7 +72,8 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
         "wait",
         "lease_held_by_you",
     ): "You hold this attempt already: no second grant is given. If you have not sent it, "
-    "go on with it; if you have, record_receipt or record_failure; if you cannot tell, look it up and reconcile.",
+    "go on with it; if you have, record_receipt or record_failure; if you cannot tell, look it up and "
+    "reconcile.",
     (
         "wait",
         "settling",
@@ -84,7 +86,8 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
         "reconcile",
         "in_doubt",
     ): "It may have happened: do not perform it. Look it up in the performing system (see "
-    "lookup, since, idempotency_key), then call reconcile_operation with what you saw and this answer's as_of.",
+    "lookup, since, idempotency_key), then call reconcile_operation with what you saw and this answer's "
+    "as_of.",
     (
         "reconcile",
         "disputed",

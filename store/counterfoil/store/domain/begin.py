@@ -8,7 +8,16 @@ from counterfoil.store.domain.drafting import Creation, Draft, Situation, clock_
 from counterfoil.store.domain.events import EventKind, to_data
 from counterfoil.store.domain.instants import micros
 from counterfoil.store.domain.lookalikes import Lookalike, Newcomer, find_lookalikes
-from counterfoil.store.domain.model import Attempt, Description, Operation, Repeat, Run, State, Terms
+from counterfoil.store.domain.model import (
+    NO_TERMS,
+    Attempt,
+    Description,
+    Operation,
+    Repeat,
+    Run,
+    State,
+    Terms,
+)
 from counterfoil.store.domain.outlook import Outlook, gate
 from counterfoil.store.domain.states import (
     current_generation,
@@ -35,7 +44,7 @@ class BeginGiven:
     run: str
     key: str
     description: Description
-    terms: Terms = Terms()
+    terms: Terms = NO_TERMS
     depends_on: tuple[str, ...] = ()
     satisfies: tuple[str, ...] = ()
     distinct_from: tuple[str, ...] = ()

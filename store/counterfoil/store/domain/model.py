@@ -9,6 +9,7 @@ from enum import IntEnum, StrEnum
 from counterfoil.store.domain.instants import Instant
 
 __all__ = [
+    "NO_TERMS",
     "Assurance",
     "Attempt",
     "Decision",
@@ -175,6 +176,9 @@ class Terms:
     max_attempts: int | None = None
 
 
+NO_TERMS = Terms()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
     """What the effect is. None is "not said", which a first begin may still say (`Operation.takes`).
@@ -308,7 +312,7 @@ class Operation:
     since_floor: Instant
     description: Description
     began: Party | None = None
-    terms: Terms = Terms()
+    terms: Terms = NO_TERMS
     depends_on: tuple[str, ...] = ()
     satisfies: tuple[str, ...] = ()
     distinct_from: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""record_receipt, and the receipts that come inside a finding: what a receipt proves, and what it contradicts."""
+"""record_receipt, and receipts that come inside a finding: what one proves, and what it contradicts."""
 
 from dataclasses import dataclass, replace
 
@@ -67,7 +67,7 @@ def decide_receipt(
 
 
 def make_receipt(draft: Draft, given: ReceiptFacts, situation: Situation) -> Receipt:
-    """Place a receipt: the attempt that it belongs to, whether it is this operation's at all, and its weight."""
+    """Place a receipt: its attempt, whether it is of this operation at all, and its weight."""
     operation = draft.operation
     required = situation.policy.required_assurance(operation.description.action)
     attempt = given.attempt if given.attempt is not None else _owner(operation)

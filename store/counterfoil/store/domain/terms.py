@@ -1,4 +1,4 @@
-"""Terms: fixed by whichever call gives them first, tightened by later ones, never loosened (CONTRACT.md, 2)."""
+"""Terms: fixed by whichever call gives them first, tightened by later ones, never loosened."""
 
 from collections.abc import Callable
 from dataclasses import replace

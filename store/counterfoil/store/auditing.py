@@ -1,0 +1,156 @@
+"""What only people look at: finding operations, watching the log, and proving that it holds."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from counterfoil.store.chain import first_fault
+from counterfoil.store.domain.events import Event, EventKind, evolve_all
+from counterfoil.store.domain.states import state_of
+from counterfoil.store.errors import Fault
+from counterfoil.store.protocol import Connection, Row
+from counterfoil.store.rows import load_operation, load_operations
+from counterfoil.store.viewing import Viewer, history_entry
+
+__all__ = ["Auditor", "Verification"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What replaying the whole log showed."""
+
+    runs: int
+    events: int
+    operations: int
+    faults: tuple[str, ...]
+
+
+class Auditor:
+    """Looks through a whole journal; changes nothing."""
+
+    def __init__(self, view: Viewer) -> None:
+        self._view = view
+
+    async def find(
+        self,
+        *,
+        run: str | None = None,
+        action: str | None = None,
+        state: str | None = None,
+        text: str | None = None,
+        limit: int = 50,
+    ) -> list[dict[str, Any]]:
+        """List operations by what is known of them, most recently changed first; the state is today's."""
+
+        async def work(connection: Connection) -> list[dict[str, Any]]:
+            now = self._view.clock().at
+            rows = await connection.fetch_all(
+                "find_operations",
+                {
+                    "namespace": self._view.namespace,
+                    "run": None if run is None else self._view.prepare.name(run, name="run"),
+                    "action": action,
+                    "state": None,
+                    "text": None if text is None else text.lower(),
+                    "most": limit if state is None else 10 * limit,
+                },
+            )
+            found = []
+            for operation in await load_operations(connection, rows):
+                step = await self._view.step_of(connection, operation, now)
+                if state is None or step.state.value == state:
+                    found.append({"run": operation.run, **await self._view.step_shown(connection, step, now)})
+            return found[:limit]
+
+        return await self._view.database.read(work)
+
+    async def tail(self, *, run: str | None = None, limit: int = 20) -> list[dict[str, Any]]:
+        """Give the newest events, oldest of them first."""
+
+        async def work(connection: Connection) -> list[dict[str, Any]]:
+            rows = await connection.fetch_all(
+                "latest_events",
+                {
+                    "namespace": self._view.namespace,
+                    "run": None if run is None else self._view.prepare.name(run, name="run"),
+                    "most": limit,
+                },
+            )
+            return [
+                {"run": row["run"], "operation": row["operation"], **history_entry(row)}
+                for row in reversed(rows)
+            ]
+
+        return await self._view.database.read(work)
+
+    async def verify(self) -> Verification:
+        """Replay every run's log: the chain holds, and the rows are what the events make of them."""
+
+        async def runs(connection: Connection) -> Sequence[Row]:
+            return await connection.fetch_all("all_runs")
+
+        faults: list[str] = []
+        events = operations = 0
+        every = await self._view.database.read(runs)
+        for run in every:
+
+            async def work(connection: Connection, run: Row = run) -> tuple[int, int, list[str]]:
+                return await _verify_run(connection, run)
+
+            seen, replayed, found = await self._view.database.read(work)
+            events, operations, faults = events + seen, operations + replayed, faults + found
+        return Verification(runs=len(every), events=events, operations=operations, faults=tuple(faults))
+
+
+async def _verify_run(connection: Connection, run: Row) -> tuple[int, int, list[str]]:
+    place = {"namespace": run["namespace"], "run": run["run"]}
+    row = await connection.fetch_one("read_run", place)
+    if row is None:
+        return 0, 0, [f"{run['run']}: the run's row is gone"]
+    rows: list[Row] = []
+    while page := await connection.fetch_all("read_events", {**place, "after": len(rows), "most": 1_000}):
+        rows += page
+        if page[-1]["seq"] != len(rows):
+            break
+    faults = []
+    broken = first_fault(
+        rows, namespace=run["namespace"], run=run["run"], last_seq=row["last_seq"], head=row["head"]
+    )
+    if broken is not None:
+        faults.append(f"{run['run']}: {broken.problem}")
+    by_operation: dict[str, list[Event]] = {}
+    for event in rows:
+        try:
+            by_operation.setdefault(event["operation"], []).append(
+                Event(
+                    kind=EventKind(event["kind"]),
+                    operation=event["operation"],
+                    at=event["at"],
+                    data=json.loads(event["data"]),
+                )
+            )
+        except ValueError:
+            faults.append(f"{run['run']}: event {event['seq']} cannot be read")
+    stored = await connection.fetch_all("read_operations", place)
+    for operation_row in stored:
+        problem = await _replay_problem(connection, operation_row, by_operation.pop(operation_row["id"], []))
+        if problem is not None:
+            faults.append(f"{run['run']}: operation {operation_row['id']} {problem}")
+    faults += [f"{run['run']}: operation {name} is in the log and has no row" for name in by_operation]
+    return len(rows), len(stored), faults
+
+
+async def _replay_problem(connection: Connection, row: Row, events: list[Event]) -> str | None:
+    try:
+        loaded = await load_operation(connection, row)
+        replayed = evolve_all(None, events)
+    except (Fault, ValueError, TypeError, KeyError):
+        return "cannot be replayed"
+    if replayed is None or loaded is None:
+        return "has a row and is not in the log"
+    if loaded != replayed:
+        return "has rows that its events do not lead to"
+    if row["state"] != state_of(replayed, replayed.updated_at).value:
+        return "has a state that its events do not lead to"
+    return None

@@ -1,0 +1,251 @@
+"""check_operation: what is known of one operation, as much of it as was asked for."""
+
+import json
+from typing import Any
+
+import anyio
+
+from counterfoil.store.domain.answers import guidance_for
+from counterfoil.store.domain.commands import Caller, CheckOperation
+from counterfoil.store.domain.instants import Instant, rfc3339
+from counterfoil.store.domain.model import Operation, State
+from counterfoil.store.domain.plan import Step
+from counterfoil.store.domain.states import is_unresolved, state_of
+from counterfoil.store.domain.untrusted import safe_value
+from counterfoil.store.errors import Ambiguous, InvalidArgument, NotFound
+from counterfoil.store.preparing import Reference
+from counterfoil.store.presenting import escaped_json, without_none
+from counterfoil.store.protocol import Connection
+from counterfoil.store.resolving import operation_or_fault, read_body
+from counterfoil.store.viewing import ANSWER_ROOM, Viewer, history_entry, safe, size_of
+
+__all__ = ["Checker"]
+
+_CHUNK = 3_500
+"""Characters of a body in one check: doubled by JSON's escapes it still fits an answer."""
+
+_POLL_SECONDS = 0.2
+_DETAILS = ("summary", "full", "args", "payload", "checkpoint", "lookup", "undo", "evidence")
+
+
+class Checker:
+    """Checks operations; changes nothing."""
+
+    def __init__(self, view: Viewer) -> None:
+        self._view = view
+
+    async def check(self, command: CheckOperation, caller: Caller) -> dict[str, Any]:
+        """Tell what is known of one operation: state, attempts, receipts, findings, and what may be done.
+
+        With `wait_seconds` the answer comes as soon as nothing is in progress, or when the time is over.
+
+        Raises:
+            InvalidArgument, NotFound, Ambiguous: which operation is meant cannot be told.
+            JournalUnavailable: nothing can be told; absence is not proven.
+        """
+        if command.detail not in _DETAILS:
+            raise InvalidArgument("detail", "is unknown", accepted="one of " + ", ".join(_DETAILS))
+        if command.offset < 0:
+            raise InvalidArgument("offset", "is below 0", accepted="characters from the beginning, from 0")
+        if not 0 <= command.wait_seconds <= 50:
+            raise InvalidArgument("wait_seconds", "is out of range", accepted="0 to 50 seconds")
+
+        async def work(connection: Connection) -> tuple[dict[str, Any], bool]:
+            now = self._view.clock().at
+            operation = await self._meant(connection, command)
+            answer = await self._checked(connection, operation, command, now)
+            return answer, state_of(operation, now) is State.IN_PROGRESS
+
+        answer, is_moving = await self._view.database.read(work)
+        with anyio.move_on_after(command.wait_seconds):
+            while is_moving and command.wait_seconds > 0:
+                await anyio.sleep(_POLL_SECONDS)
+                answer, is_moving = await self._view.database.read(work)
+        return answer
+
+    async def _meant(self, connection: Connection, command: CheckOperation) -> Operation:
+        ref = command.ref
+        if command.external_id is not None and ref.operation is None and ref.key is None:
+            return await self._owner(connection, command)
+        found = await operation_or_fault(
+            connection, self._view.namespace, self._view.prepare.reference(ref), must_exist=True
+        )
+        if found is None:
+            raise LookupError("operation_or_fault gave nothing")
+        return found
+
+    async def _owner(self, connection: Connection, command: CheckOperation) -> Operation:
+        external_id = self._view.prepare.text(command.external_id, name="external_id")
+        rows = await connection.fetch_all(
+            "owners",
+            {
+                "namespace": self._view.namespace,
+                "external_id": "" if external_id is None else external_id.strip(),
+                "system": self._view.prepare.text(command.system, name="system"),
+            },
+        )
+        if not rows:
+            raise NotFound(
+                "no receipt with this external_id is on file; that does not prove that nothing was done",
+                fix="check its spelling, or name the operation by its id, or by run and key",
+            )
+        if len(rows) > 1:
+            raise Ambiguous(
+                "more than one operation has a receipt with this external_id",
+                fix="check one of the candidates by its id",
+                candidates=[f"{row['operation']} in run {row['run']}" for row in rows],
+            )
+        found = await operation_or_fault(
+            connection, self._view.namespace, Reference(id=rows[0]["operation"]), must_exist=True
+        )
+        if found is None:
+            raise LookupError("operation_or_fault gave nothing")
+        return found
+
+    async def _checked(
+        self, connection: Connection, operation: Operation, command: CheckOperation, now: Instant
+    ) -> dict[str, Any]:
+        step = await self._view.step_of(connection, operation, now)
+        answer = {
+            "as_of": rfc3339(now),
+            "next": step.outlook.next,
+            "reason": step.outlook.reason,
+            "guidance": guidance_for(step.outlook.next, step.outlook.reason),
+            **self._view.present.place(operation, now),
+        }
+        if command.detail not in ("summary", "full"):
+            return {**answer, **await self._body(connection, operation, command)}
+        answer.update(await self._summary(connection, operation, step, now))
+        if command.detail == "full":
+            answer.update(await self._full(connection, operation, command, now, room=answer))
+        return answer
+
+    async def _summary(
+        self, connection: Connection, operation: Operation, step: Step, now: Instant
+    ) -> dict[str, Any]:
+        args = await self._view.lookup_args(connection, operation)
+        terms = operation.terms
+        return without_none(
+            {
+                "action": safe(operation.description.action),
+                "target": safe(operation.description.target),
+                "repeat": None if terms.repeat is None else terms.repeat.value,
+                "retry_at": None if step.outlook.retry_at is None else rfc3339(step.outlook.retry_at),
+                **self._view.present.doubt(operation, now, args),
+                "settled_at": self._view.present.settled_at(operation, now),
+                "decision": None
+                if operation.decision is None
+                else {
+                    "outcome": operation.decision.outcome.value,
+                    "at": rfc3339(operation.decision.at),
+                    "by": operation.decision.by,
+                    "reason": safe(operation.decision.reason),
+                },
+                "dispute": None if operation.dispute is None else operation.dispute.kind.value,
+                "unresolved": True if is_unresolved(operation) else None,
+                "attempts": [
+                    self._view.present.attempt(attempt, operation, now) for attempt in operation.attempts[-3:]
+                ],
+                "attempts_in_all": len(operation.attempts),
+                "findings": [self._view.present.finding(finding) for finding in operation.findings[-2:]]
+                or None,
+                "findings_in_all": len(operation.findings) or None,
+                "depends_on": [safe(key) for key in operation.depends_on[:20]] or None,
+                "compensates": operation.compensates,
+            }
+        )
+
+    async def _full(
+        self,
+        connection: Connection,
+        operation: Operation,
+        command: CheckOperation,
+        now: Instant,
+        *,
+        room: dict[str, Any],
+    ) -> dict[str, Any]:
+        """Page through the operation's history; `offset` counts its entries here."""
+        rows = await connection.fetch_all(
+            "read_operation_events",
+            {"namespace": operation.namespace, "run": operation.run, "operation": operation.id},
+        )
+        left = ANSWER_ROOM - size_of(room)
+        history: list[dict[str, Any]] = []
+        for row in rows[command.offset :]:
+            entry = history_entry(row)
+            left -= size_of(entry)
+            if left < 0 and history:
+                break
+            history.append(entry)
+        shown = command.offset + len(history)
+        return without_none(
+            {
+                "history": history,
+                "history_in_all": len(rows),
+                "next_offset": shown if shown < len(rows) else None,
+            }
+        )
+
+    async def _body(
+        self, connection: Connection, operation: Operation, command: CheckOperation
+    ) -> dict[str, Any]:
+        """Give a stretch of a recorded body; what is put together from all of them is the body, unchanged."""
+        text = await self._text_of(connection, operation, command.detail)
+        if text is None:
+            return {"detail": command.detail, "recorded": False}
+        value = json.loads(text)
+        is_text = isinstance(value, str) and safe_value(value, limit=len(value) + 1) == value
+        whole = value if is_text else escaped_json(value)
+        end = command.offset + _CHUNK
+        return without_none(
+            {
+                "detail": command.detail,
+                "recorded": True,
+                "format": "text" if is_text else "json",
+                "offset": command.offset,
+                "characters": len(whole),
+                "content": whole[command.offset : end],
+                "next_offset": end if end < len(whole) else None,
+            }
+        )
+
+    async def _text_of(self, connection: Connection, operation: Operation, detail: str) -> str | None:
+        description, terms = operation.description, operation.terms
+        match detail:
+            case "args":
+                digest = description.args_digest
+            case "payload":
+                digest = description.payload_digest
+            case "lookup" | "undo":
+                part = terms.lookup if detail == "lookup" else terms.undo
+                if part is None:
+                    return None
+                args = None
+                if part.args_digest is not None:
+                    args = await read_body(connection, operation, part.args_digest)
+                shown = {"tool": part.tool, "instructions": part.instructions}
+                return json.dumps(
+                    without_none({**shown, "args": None if args is None else json.loads(args)}),
+                    ensure_ascii=False,
+                )
+            case "evidence":
+                return await self._evidence(connection, operation)
+            case _:
+                digest = None
+        return None if digest is None else await read_body(connection, operation, digest)
+
+    async def _evidence(self, connection: Connection, operation: Operation) -> str | None:
+        found = []
+        for receipt in operation.receipts:
+            if receipt.evidence_digest is not None:
+                text = await read_body(connection, operation, receipt.evidence_digest)
+                found.append(
+                    {"receipt": receipt.number, "evidence": None if text is None else json.loads(text)}
+                )
+        for finding in operation.findings:
+            if finding.evidence_digest is not None:
+                text = await read_body(connection, operation, finding.evidence_digest)
+                found.append(
+                    {"finding": finding.number, "evidence": None if text is None else json.loads(text)}
+                )
+        return json.dumps(found, ensure_ascii=False) if found else None

@@ -1,0 +1,69 @@
+"""Cursors: where a page ended, in a form that only its own list takes back."""
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from counterfoil.store.domain.instants import Instant
+from counterfoil.store.errors import InvalidArgument
+
+__all__ = ["Cursor", "read_cursor", "read_runs_cursor", "write_cursor", "write_runs_cursor"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
+    place: tuple[int, int]
+    seq: int
+    as_of: Instant
+
+
+def _encode(value: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value, separators=(",", ":")).encode()).decode().rstrip("=")
+
+
+def _decode(cursor: str) -> Any:
+    try:
+        return json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+    except (ValueError, binascii.Error):
+        return None
+
+
+def _not_ours() -> InvalidArgument:
+    return InvalidArgument(
+        "cursor",
+        "is not one of this list",
+        accepted="next_cursor of the page before, with the same run and include",
+    )
+
+
+def write_cursor(place: tuple[int, int], seq: int, as_of: Instant, run: str, include: str) -> str:
+    return _encode([*place, seq, as_of, run, include])
+
+
+def read_cursor(cursor: str | None, run: str, include: str) -> Cursor | None:
+    if cursor is None:
+        return None
+    match _decode(cursor):
+        case [int(rank), int(position), int(seq), int(as_of), str(name), str(which)] if (
+            name == run and which == include
+        ):
+            return Cursor(place=(rank, position), seq=seq, as_of=as_of)
+        case _:
+            raise _not_ours()
+
+
+def read_runs_cursor(cursor: str | None) -> tuple[Instant, str]:
+    if cursor is None:
+        return 2**62, ""
+    match _decode(cursor):
+        case [int(touched), str(run)]:
+            return touched, run
+        case _:
+            raise _not_ours()
+
+
+def write_runs_cursor(touched_at: Instant, run: str) -> str:
+    """Name the run after which the next page of runs begins."""
+    return _encode([touched_at, run])

@@ -1,0 +1,208 @@
+"""resume_plan: what is done, in doubt and allowed in a run, or which runs are open."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from counterfoil.store.cursors import read_cursor, read_runs_cursor, write_cursor, write_runs_cursor
+from counterfoil.store.domain.answers import guidance_for
+from counterfoil.store.domain.commands import Caller, ResumePlan
+from counterfoil.store.domain.instants import Instant, rfc3339
+from counterfoil.store.domain.model import Operation, Run, State
+from counterfoil.store.domain.plan import Step, make_steps
+from counterfoil.store.errors import InvalidArgument
+from counterfoil.store.presenting import without_none
+from counterfoil.store.protocol import Connection
+from counterfoil.store.resolving import no_such_run
+from counterfoil.store.rows import load_operations, run_from_row
+from counterfoil.store.viewing import ANSWER_ROOM, Viewer, safe, size_of
+
+__all__ = ["JournalIdentity", "Planner"]
+
+_MOST_STEPS = 50
+_MOST_RUNS = 20
+_NEW_FOR = 3_600 * 1_000_000
+"""How long a journal counts as just created, in microseconds: absence in it is no evidence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalIdentity:
+    """Which journal this is."""
+
+    id: str
+    created_at: Instant
+
+
+class Planner:
+    """Makes plans; changes nothing."""
+
+    def __init__(self, view: Viewer, *, identity: JournalIdentity) -> None:
+        self._view = view
+        self._identity = identity
+
+    async def plan(self, command: ResumePlan, caller: Caller) -> dict[str, Any]:
+        """Tell what is done, in doubt and allowed in a run, or which runs are open where none is named.
+
+        Raises:
+            InvalidArgument: a cursor, limit or include that is not ours.
+            JournalUnavailable: nothing can be told; absence is not proven.
+        """
+        if command.include not in ("open", "all"):
+            raise InvalidArgument("include", "is unknown", accepted='"open" or "all"')
+        if command.limit is not None and not 1 <= command.limit <= 1_000:
+            raise InvalidArgument("limit", "is out of range", accepted="1 to 1000")
+        if command.run is None:
+            return await self._view.database.read(lambda connection: self._runs(connection, command))
+        name = self._view.prepare.name(command.run, name="run")
+        return await self._view.database.read(lambda connection: self._run_plan(connection, command, name))
+
+    async def _head(self, now: Instant, next_: str, reason: str) -> dict[str, Any]:
+        return {
+            "as_of": rfc3339(now),
+            "next": next_,
+            "reason": reason,
+            "guidance": guidance_for(next_, reason),
+        }
+
+    async def _journal_shown(self, connection: Connection, now: Instant) -> dict[str, Any]:
+        identity = self._identity
+        is_new = now - identity.created_at < _NEW_FOR
+        if not is_new:
+            rows = await connection.fetch_all("near_runs", {"namespace": self._view.namespace, "most": 1})
+            is_new = not rows
+        return {"id": identity.id, "created_at": rfc3339(identity.created_at), "is_new": is_new}
+
+    async def _run_plan(self, connection: Connection, command: ResumePlan, name: str) -> dict[str, Any]:
+        now = self._view.clock().at
+        journal = await self._journal_shown(connection, now)
+        place = {"namespace": self._view.namespace, "run": name}
+        row = await connection.fetch_one("read_run", place)
+        if row is None:
+            near = await no_such_run(connection, self._view.namespace, name)
+            return {
+                **await self._head(now, "continue", "no_history"),
+                "journal": journal,
+                "run": {"run": name},
+                "counts": {},
+                "steps": [],
+                "complete": False,
+                "cut": False,
+                "near_runs": list(near.candidates),
+            }
+        run = run_from_row(row)
+        operations = await load_operations(connection, await connection.fetch_all("read_operations", place))
+        steps = make_steps(operations, run=run, now=now, policy=self._view.policy)
+        after = read_cursor(command.cursor, name, command.include)
+        listed = [step for step in steps if command.include == "all" or step.outlook.next != "skip"]
+        pending = [step for step in listed if after is None or step.place > after.place]
+        shown: list[dict[str, Any]] = []
+        used = 0
+        for step in pending[: min(command.limit or _MOST_STEPS, _MOST_STEPS)]:
+            entry = await self._view.step_shown(connection, step, now)
+            used += size_of(entry)
+            if used > ANSWER_ROOM and shown:
+                break
+            shown.append(entry)
+        is_cut = len(shown) < len(pending)
+        damaged = run.operations - len(operations)
+        # A rank may change by time alone, so the ranks of then are compared as well as the log's length.
+        has_moved = after is not None and (
+            after.seq != run.last_seq or self._ranks_at(operations, run, after.as_of) != _ranks(steps)
+        )
+        seq, as_of = (run.last_seq, now) if after is None else (after.seq, after.as_of)
+        return without_none(
+            {
+                **await self._head(now, "continue", "listed"),
+                "journal": journal,
+                "run": _run_shown(run),
+                "counts": _counts(step.state for step in steps),
+                "steps": shown,
+                "guidances": {
+                    entry["reason"]: guidance_for(entry["next"], entry["reason"]) for entry in shown
+                },
+                "complete": damaged == 0 and all(step.outlook.next == "skip" for step in steps),
+                "damaged": damaged or None,
+                "cut": is_cut,
+                "next_cursor": write_cursor(pending[len(shown) - 1].place, seq, as_of, name, command.include)
+                if is_cut
+                else None,
+                "changed_meanwhile": True if has_moved and not is_cut else None,
+            }
+        )
+
+    async def _runs(self, connection: Connection, command: ResumePlan) -> dict[str, Any]:
+        now = self._view.clock().at
+        before, name = read_runs_cursor(command.cursor)
+        most = min(command.limit or _MOST_RUNS, _MOST_RUNS)
+        rows = await connection.fetch_all(
+            "list_runs",
+            {
+                "namespace": self._view.namespace,
+                "before_touched": before,
+                "after_run": name,
+                "everything": int(command.include == "all"),
+                "most": most + 1,
+            },
+        )
+        shown: list[dict[str, Any]] = []
+        used = 0
+        for row in rows[:most]:
+            run = run_from_row(row)
+            entry = {**_run_shown(run), "counts": await self._counts_of(connection, run, now)}
+            used += size_of(entry)
+            if used > ANSWER_ROOM and shown:
+                break
+            shown.append(entry)
+        is_cut = len(shown) < len(rows)
+        is_empty = not rows and command.cursor is None
+        last = rows[len(shown) - 1] if shown else None
+        return without_none(
+            {
+                **await self._head(now, "continue", "no_history" if is_empty else "listed"),
+                "journal": await self._journal_shown(connection, now),
+                "runs": shown,
+                "complete": not is_cut and all(_nothing_is_open(entry["counts"]) for entry in shown),
+                "cut": is_cut,
+                "next_cursor": write_runs_cursor(last["touched_at"], last["run"])
+                if is_cut and last is not None
+                else None,
+            }
+        )
+
+    async def _counts_of(self, connection: Connection, run: Run, now: Instant) -> dict[str, int]:
+        rows = await connection.fetch_all(
+            "count_states", {"namespace": run.namespace, "run": run.run, "now": now}
+        )
+        return {row["state_now"]: row["operations"] for row in rows}
+
+    def _ranks_at(self, operations: Sequence[Operation], run: Run, at: Instant) -> dict[str, int]:
+        return _ranks(make_steps(operations, run=run, now=at, policy=self._view.policy))
+
+
+def _run_shown(run: Run) -> dict[str, Any]:
+    return without_none(
+        {
+            "run": run.run,
+            "workflow": safe(run.workflow),
+            "workflow_version": safe(run.workflow_version),
+            "created_at": rfc3339(run.created_at),
+            "touched_at": rfc3339(run.touched_at),
+            "operations": run.operations,
+            "finished_as": run.finished_as,
+        }
+    )
+
+
+def _counts(states: Iterable[State]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for state in states:
+        counts[state.value] = counts.get(state.value, 0) + 1
+    return counts
+
+
+def _nothing_is_open(counts: dict[str, int]) -> bool:
+    return all(State(state).is_settled for state in counts)
+
+
+def _ranks(steps: Sequence[Step]) -> dict[str, int]:
+    return {step.operation.id: step.rank for step in steps}

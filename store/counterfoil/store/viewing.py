@@ -1,0 +1,103 @@
+"""What checks and plans share: one operation looked at as it stands now among the others of its run."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from counterfoil.store.domain.instants import Instant, Reading, rfc3339
+from counterfoil.store.domain.model import Operation, State
+from counterfoil.store.domain.plan import Step, make_steps
+from counterfoil.store.domain.states import Policy
+from counterfoil.store.domain.untrusted import escape_untrusted, safe_value
+from counterfoil.store.preparing import Preparer
+from counterfoil.store.presenting import Presenter, without_none
+from counterfoil.store.protocol import Connection, Database, Row
+from counterfoil.store.resolving import read_body
+from counterfoil.store.rows import load_operations, run_from_row
+
+__all__ = ["ANSWER_ROOM", "Viewer", "history_entry", "safe", "size_of"]
+
+ANSWER_ROOM = 7_000
+"""Characters of JSON that the entries of one page may take, so that the whole answer stays under 10,000."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Viewer:
+    """What every reading room needs."""
+
+    database: Database
+    namespace: str
+    policy: Policy
+    clock: Callable[[], Reading]
+    prepare: Preparer
+    present: Presenter
+
+    async def step_of(self, connection: Connection, operation: Operation, now: Instant) -> Step:
+        """Look at an operation among the others of its run that it waits for."""
+        place = {"namespace": operation.namespace, "run": operation.run}
+        row = await connection.fetch_one("read_run", place)
+        around = [operation]
+        if operation.depends_on:
+            rows = await connection.fetch_all("read_operations", place)
+            around = list(await load_operations(connection, rows))
+        steps = make_steps(
+            around, run=None if row is None else run_from_row(row), now=now, policy=self.policy
+        )
+        return next(step for step in steps if step.operation.id == operation.id)
+
+    async def lookup_args(self, connection: Connection, operation: Operation) -> str | None:
+        """Read the args of the declared lookup."""
+        lookup = operation.terms.lookup
+        if lookup is None or lookup.args_digest is None:
+            return None
+        return await read_body(connection, operation, lookup.args_digest)
+
+    async def step_shown(self, connection: Connection, step: Step, now: Instant) -> dict[str, Any]:
+        """Show a step: what it is, what may be done now, and what is needed for that."""
+        operation = step.operation
+        newest = operation.newest
+        entry: dict[str, Any] = {
+            "operation": operation.id,
+            "key": operation.key,
+            "action": safe(operation.description.action),
+            "target": safe(operation.description.target),
+            "state": step.state.value,
+            "next": step.outlook.next,
+            "reason": step.outlook.reason,
+            "attempt": None if newest is None else newest.number,
+            "age_seconds": max(0, now - operation.created_at) // 1_000_000,
+            "retry_at": None if step.outlook.retry_at is None else rfc3339(step.outlook.retry_at),
+        }
+        if step.outlook.next in ("reconcile", "ask", "begin") and newest is not None:
+            args = await self.lookup_args(connection, operation)
+            entry.update(self.present.doubt(operation, now, args))
+        elif operation.receipts:
+            entry["receipts"] = self.present.receipts(operation.receipts, most=2)
+        undo = operation.terms.undo
+        if undo is not None and step.state is State.SUCCEEDED:
+            entry["undo"] = without_none(
+                {"tool": safe(undo.tool), "instructions": safe(undo.instructions), "detail": "undo"}
+            )
+        return without_none(entry)
+
+
+def safe(text: str | None) -> str | None:
+    """Bound and escape a short text from outside."""
+    return None if text is None else escape_untrusted(text, limit=300)
+
+
+def history_entry(row: Row) -> dict[str, Any]:
+    """Show one event, bounded and escaped."""
+    return {
+        "seq": row["seq"],
+        "at": rfc3339(row["at"]),
+        "event": row["kind"],
+        "data": safe_value(json.loads(row["data"]), limit=120, items=12, depth=3),
+        "caller": safe_value(json.loads(row["caller"]), limit=80, items=12, depth=2),
+    }
+
+
+def size_of(value: Any) -> int:
+    """Count the characters of a value as it stands in an answer, with what parts it from the next."""
+    return len(json.dumps(value, ensure_ascii=False)) + 2
