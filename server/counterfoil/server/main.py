@@ -1,0 +1,77 @@
+"""The command `counterfoil`: serving goes the short way, everything a person asks for goes through `people`.
+
+The short way reads its few options by hand, because what prints tables and help would otherwise be loaded
+before the first message is answered.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from counterfoil.server.lifecycle import Ending
+
+__all__ = ["HTTP_REFUSAL", "main", "run_server"]
+
+DONE, REFUSED, USAGE, UNAVAILABLE = 0, 1, 2, 3
+"""The exit codes of CONTRACT.md, section 7."""
+
+SERVE_OPTIONS = ("journal", "namespace", "config", "log", "tools")
+
+HTTP_REFUSAL = (
+    "this version serves MCP over stdio only. Let the client start `counterfoil serve` itself; "
+    "`counterfoil config CLIENT` prints how."
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and give the exit code: 0 done, 1 refused, 2 usage, 3 journal unavailable."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    flags = _serve_flags(words)
+    if flags is not None:
+        from counterfoil.server.lifecycle import Ending
+
+        ending = Ending()
+        ending.heed_signals()
+        return run_server(flags, ending=ending)
+    from counterfoil.server.people.cli import run
+
+    return run(words)
+
+
+def run_server(flags: Mapping[str, str | None], *, ending: "Ending | None" = None) -> int:
+    """Serve MCP over stdio with these flags until the client goes; give the exit code."""
+    from counterfoil.server.lifecycle import serve
+    from counterfoil.server.opener import journal_opener
+    from counterfoil.server.settings import SettingsError, load_settings
+    from counterfoil.server.version import version
+
+    try:
+        settings = load_settings(flags=flags)
+    except SettingsError as error:
+        print(f"counterfoil: {error}", file=sys.stderr)  # noqa: T201 - logs are not set up yet
+        return USAGE
+    if sys.stdin is not None and sys.stdin.isatty():
+        hint = "counterfoil: waiting for an MCP client on stdin; for people there is `counterfoil --help`"
+        print(hint, file=sys.stderr)  # noqa: T201
+    return serve(settings, journal_opener(settings), version=version(), ending=ending)
+
+
+def _serve_flags(words: Sequence[str]) -> dict[str, str | None] | None:
+    """Give the flags if the words plainly mean serving over stdio; None if click has to look at them."""
+    flags: dict[str, str | None] = {}
+    rest = iter(words)
+    has_command = False
+    for word in rest:
+        if word == "serve" and not has_command:
+            has_command = True
+            continue
+        name, equals, value = word.removeprefix("--").partition("=")
+        if not word.startswith("--") or name not in SERVE_OPTIONS:
+            return None
+        if name == "tools" and not has_command:
+            return None
+        flags[name] = value if equals else next(rest, None)
+        if flags[name] is None:
+            return None
+    return flags

@@ -1,0 +1,68 @@
+"""Opens the journal that the settings name, under their policy and this machine's clock."""
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from counterfoil.server.journals import JournalOpener
+    from counterfoil.server.settings import Settings
+    from counterfoil.store.domain.states import Policy
+    from counterfoil.store.journal import Journal
+
+__all__ = ["journal_opener", "open_from", "policy_of"]
+
+_SECRET_BYTES = 32
+"""The key of an HMAC-SHA-256 is as long as its digest."""
+
+
+def journal_opener(settings: "Settings") -> "JournalOpener":
+    """Give what opens the journal of `settings` anew each time it is called."""
+
+    def opener() -> "AbstractAsyncContextManager[Journal]":
+        return open_from(settings)
+
+    return opener
+
+
+@asynccontextmanager
+async def open_from(settings: "Settings") -> "AsyncIterator[Journal]":
+    """Open the journal of `settings`, making it where there is none; closed when the block ends.
+
+    Raises:
+        JournalUnavailable, UnsupportedVersion: it cannot be used, with the reason.
+    """
+    # Loaded here so that a server answers its first message before it loads a database.
+    from counterfoil.server.clock import read_clock
+    from counterfoil.store.opening import Fresh, open_journal
+
+    fresh = Fresh(journal_id=f"jr_{secrets.token_hex(12)}", secret=secrets.token_hex(_SECRET_BYTES))
+    async with open_journal(
+        settings.journal_path,
+        fresh=fresh,
+        namespace=settings.namespace,
+        policy=policy_of(settings),
+        clock=read_clock,
+        redact_names=settings.redact_names,
+        redact_patterns=settings.redact_patterns,
+    ) as journal:
+        yield journal
+
+
+def policy_of(settings: "Settings") -> "Policy":
+    """Give the store's policy as `settings` say it.
+
+    An assurance rule counts for its action whatever the target: stricter than written, never weaker.
+    """
+    from counterfoil.store.domain.model import Assurance
+    from counterfoil.store.domain.states import Policy
+
+    return Policy(
+        lease_seconds=settings.lease_seconds,
+        longest_lease_seconds=settings.longest_lease_seconds,
+        settle_seconds=settings.settle_seconds,
+        least_settle_seconds=settings.least_settle_seconds,
+        assurance=tuple((rule.action, Assurance[rule.require.upper()]) for rule in settings.assurance),
+        duplicates=tuple((rule.action, rule.compare) for rule in settings.duplicates),
+    )
