@@ -27,12 +27,13 @@ from counterfoil.store.protocol import Connection, Row
 
 __all__ = ["load_operation", "load_operations", "run_from_row", "save_operation", "to_json"]
 
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
 _PARTS = ("run", "operation", "namespace")
 
 
 def to_json(value: Any) -> str:
     """Write plain JSON in the one compact form in which the journal stores it."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return _ENCODE(value)
 
 
 def run_from_row(row: Row) -> Run:
@@ -50,8 +51,8 @@ async def load_operation(connection: Connection, row: Row | None) -> Operation |
         return None
     of = {"namespace": row["namespace"], "run": row["run"], "operation": row["id"]}
     attempts = await connection.fetch_all("read_attempts", of) if row["attempts"] else ()
-    receipts = await connection.fetch_all("read_receipts", of)
-    findings = await connection.fetch_all("read_findings", of)
+    receipts = await connection.fetch_all("read_receipts", of) if row["receipts"] else ()
+    findings = await connection.fetch_all("read_findings", of) if row["findings"] else ()
     try:
         return _rebuild(row, attempts, receipts, findings)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -246,6 +247,8 @@ def _operation_row(operation: Operation, now: Instant) -> dict[str, Any]:
         "clock": to_json({name: part for name, part in clock.items() if part is not None}),
         "state": state_of(operation, now).value,
         "attempts": len(operation.attempts),
+        "receipts": len(operation.receipts),
+        "findings": len(operation.findings),
         "standing_receipts": len(operation.standing),
         "dispute": None if dispute is None else dispute.kind.value,
         "disputed_at": None if dispute is None else dispute.at,

@@ -6,7 +6,7 @@ rows it holds, or something was tampered with.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -71,9 +71,17 @@ class Event:
     data: Mapping[str, Any]
 
 
-def to_data(value: Any) -> Any:
-    """Turn a frozen fact into plain JSON, leaving out what is None."""
-    return {name: part for name, part in asdict(value).items() if part is not None}
+def to_data(value: Any) -> dict[str, Any]:
+    """Turn a frozen fact into plain JSON, leaving out what is None.
+
+    Written out because `dataclasses.asdict` copies every leaf, which took a quarter of a whole command.
+    """
+    data: dict[str, Any] = {}
+    for name in value.__slots__:
+        part = getattr(value, name)
+        if part is not None:
+            data[name] = to_data(part) if hasattr(part, "__dataclass_fields__") else part
+    return data
 
 
 def _party(data: Mapping[str, Any] | None) -> Party | None:

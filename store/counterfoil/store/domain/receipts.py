@@ -137,7 +137,7 @@ def _is_inside(operation: Operation, receipt: Receipt, *, is_of_live: bool) -> b
 
 
 def classify(operation: Operation, receipt: Receipt, state: State) -> tuple[str, Receipt | None]:
-    """Name the row of the table that a receipt falls into, and the one on file that it repeats, if it does."""
+    """Name the row of the table that a receipt falls into, and the one on file that it repeats, if any."""
     for known in operation.receipts:
         if not _is_same(known, receipt) or (receipt.is_accepted and not known.is_accepted):
             continue

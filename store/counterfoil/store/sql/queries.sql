@@ -125,20 +125,21 @@ LIMIT :most;
 -- The row as it follows from the events written in the same transaction.
 INSERT INTO operations (
     namespace, run, key, id, position, created_at, updated_at, since_floor, action, target_folded, args_digest,
-    fingerprint, compensates, description, terms, links, began, clock, state, attempts, standing_receipts,
-    dispute, disputed_at, decision, decided_at, decided_by, decision_reason, lease_until, deadline_at,
-    acknowledged_at, settle_restart_at, set_back
+    fingerprint, compensates, description, terms, links, began, clock, state, attempts, receipts, findings,
+    standing_receipts, dispute, disputed_at, decision, decided_at, decided_by, decision_reason, lease_until,
+    deadline_at, acknowledged_at, settle_restart_at, set_back
 ) VALUES (
     :namespace, :run, :key, :id, :position, :created_at, :updated_at, :since_floor, :action, :target_folded,
     :args_digest, :fingerprint, :compensates, :description, :terms, :links, :began, :clock, :state, :attempts,
-    :standing_receipts, :dispute, :disputed_at, :decision, :decided_at, :decided_by, :decision_reason,
-    :lease_until, :deadline_at, :acknowledged_at, :settle_restart_at, :set_back
+    :receipts, :findings, :standing_receipts, :dispute, :disputed_at, :decision, :decided_at, :decided_by,
+    :decision_reason, :lease_until, :deadline_at, :acknowledged_at, :settle_restart_at, :set_back
 )
 ON CONFLICT (namespace, run, key) DO UPDATE SET
     updated_at = excluded.updated_at, action = excluded.action, target_folded = excluded.target_folded,
     args_digest = excluded.args_digest, fingerprint = excluded.fingerprint, compensates = excluded.compensates,
     description = excluded.description, terms = excluded.terms, links = excluded.links, began = excluded.began,
     clock = excluded.clock, state = excluded.state, attempts = excluded.attempts,
+    receipts = excluded.receipts, findings = excluded.findings,
     standing_receipts = excluded.standing_receipts, dispute = excluded.dispute,
     disputed_at = excluded.disputed_at, decision = excluded.decision, decided_at = excluded.decided_at,
     decided_by = excluded.decided_by, decision_reason = excluded.decision_reason,
