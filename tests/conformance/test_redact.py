@@ -365,6 +365,8 @@ def test_what_only_resembles_a_placeholder_is_text() -> None:
 @settings(max_examples=300)
 @given(HOSTILE_TEXTS)
 @example("token=abc[redacted:token:" + "0" * 28 + "]")
+@example(GITHUB + "\nsk-abcdefghij0123456789")
+@example("AKIAIOSFODNN7EXAMPLEsk-abcdefghij0123456789")
 @example("password=abc).sk-abcdefghij0123456789")
 def test_redacting_a_text_again_changes_nothing(text: str) -> None:
     once = REDACTOR.redact_text(text)

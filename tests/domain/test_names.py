@@ -3,7 +3,7 @@
 import unicodedata
 
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from counterfoil.store.domain.names import fold_target, normalize_name, targets_overlap
@@ -89,14 +89,14 @@ def test_visible_text_of_any_script_is_taken() -> None:
         assert normalize_name(name, field="run") == unicodedata.normalize("NFC", name)
 
 
-@given(st.text(max_size=60))
+@given(st.text(" \t\u2003aé\u0301\u0327\u212b가\u1100\u1161\u0958周", max_size=60) | st.text(max_size=10))
 @example("a \u0301")
 @example(" \u0301a\t\u0301")
 def test_normalising_again_changes_nothing(text: str) -> None:
     try:
         name = normalize_name(text, field="key")
     except InvalidArgument:
-        assume(False)
+        return
     assert normalize_name(name, field="key") == name
     assert name == name.strip()
     assert "  " not in name

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["TOKEN_BEGINNINGS", "TOKEN_FORMS", "SecretPattern", "is_plausible"]
+__all__ = ["COMMON_BEGINNINGS", "TOKEN_BEGINNINGS", "TOKEN_FORMS", "SecretPattern", "is_plausible"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,26 +88,18 @@ _BEGINNINGS: Final = (
 )
 
 
-# Words end or go on like these, so they count at the start of a word only.
-_COMMON: Final = frozenset(
-    {"sk-", "SK", "SG.", "xox", "key-", "hf_", "r8_", "shp", "sq0", "do", "dp.", "hvs.", "hvb."}
+_SCHEMES: Final = ("Bearer", "bearer", "BEARER", "Basic", "basic", "BASIC")
+
+COMMON_BEGINNINGS: Final = frozenset(
+    ("sk-", "SK", "SG.", "xox", "key-", "hf_", "r8_", "shp", "sq0", "do", "dp.", "hvs.", "hvb.", *_SCHEMES)
 )
-
-
-def _branch(beginning: str, rest: str) -> str:
-    """Give the regex of one form; the start of a word is also that after a percent-encoded character."""
-    if beginning not in _COMMON:
-        return re.escape(beginning) + rest
-    first = re.escape(beginning[0])
-    bounded = f"{first}(?:(?<![A-Za-z0-9]{first})|(?<=%[0-9A-Fa-f]{{2}}{first}))"
-    return bounded + re.escape(beginning[1:]) + rest
-
+"""Words end or go on like these, so they count at the start of a word only."""
 
 TOKEN_BEGINNINGS: Final = "|".join(
     re.escape(text)
     for text in (
         *(beginning for _, beginning, _ in _BEGINNINGS),
-        *("-----BEGIN ", "Bearer", "bearer", "BEARER", "Basic", "basic", "BASIC"),
+        *("-----BEGIN ", *_SCHEMES),
     )
 )
 """Literals only, so that the engine finds where a token may begin in one quick pass."""
@@ -116,15 +108,13 @@ TOKEN_BEGINNINGS: Final = "|".join(
 def _token_forms() -> str:
     by_label: dict[str, list[str]] = {}
     for label, beginning, rest in _BEGINNINGS:
-        by_label.setdefault(label, []).append(_branch(beginning, rest))
+        by_label.setdefault(label, []).append(re.escape(beginning) + rest)
     by_label["private_key"] = [
         r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
         r"(?:[^-]++|-(?!----END))*+(?:-----END [A-Z0-9 ]{0,40}-----)?+"
     ]
-    by_label["bearer"] = [
-        r"(?:[Bb]earer|BEARER)(?<![A-Za-z0-9].{6})[ \t]{1,4}(?P<bearer_s>[A-Za-z0-9._~+/=-]{8,})"
-    ]
-    by_label["basic"] = [r"(?:[Bb]asic|BASIC)(?<![A-Za-z0-9].{5})[ \t]{1,4}(?P<basic_s>[A-Za-z0-9+/=_-]{4,})"]
+    by_label["bearer"] = [r"(?:[Bb]earer|BEARER)[ \t]{1,4}(?P<bearer_s>[A-Za-z0-9._~+/=-]{8,})"]
+    by_label["basic"] = [r"(?:[Bb]asic|BASIC)[ \t]{1,4}(?P<basic_s>[A-Za-z0-9+/=_-]{4,})"]
     return "|".join(f"(?P<{label}>{'|'.join(forms)})" for label, forms in by_label.items())
 
 

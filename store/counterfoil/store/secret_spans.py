@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from counterfoil.store.domain.commands import Json
-from counterfoil.store.secret_forms import TOKEN_BEGINNINGS, TOKEN_FORMS, is_plausible
+from counterfoil.store.secret_forms import COMMON_BEGINNINGS, TOKEN_BEGINNINGS, TOKEN_FORMS, is_plausible
 from counterfoil.store.secret_names import WEAK_NAMES, SecretNames
 
 __all__ = [
@@ -64,14 +64,22 @@ def is_placeholder(value: Json) -> bool:
     return type(value) is str and PLACEHOLDER.fullmatch(value) is not None
 
 
+# The start of a word is also that after a percent-encoded character.
+_INSIDE_WORD: Final = re.compile(r"(?<!%[0-9A-Fa-f])[A-Za-z0-9]\Z")
+
+
 def token_spans(text: str) -> Iterator[Span]:
     """Find tokens and keys by their form."""
-    at = 0
+    at = last_end = 0
     # A run of characters that was read and found to be no token is not read again for the same beginning.
     barren: dict[str, int] = {}
     while beginning := _TOKEN_BEGINNING.search(text, at):
         at = beginning.start()
-        found = None if at < barren.get(beginning[0], 0) else _TOKEN.match(text, at)
+        literal = beginning[0]
+        is_inside_word = (
+            literal in COMMON_BEGINNINGS and at != last_end and _INSIDE_WORD.search(text, at - 3, at)
+        )
+        found = None if is_inside_word or at < barren.get(literal, 0) else _TOKEN.match(text, at)
         if found is None:
             at += 1
             continue
@@ -82,9 +90,9 @@ def token_spans(text: str) -> Iterator[Span]:
         start, end = _secret_span(found, label)
         if is_plausible(label, text[start:end]):
             yield start, end, label
-            at = end
+            at = last_end = end
         else:
-            barren[beginning[0]] = end
+            barren[literal] = end
             at = beginning.end()
 
 

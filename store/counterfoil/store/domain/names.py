@@ -69,6 +69,7 @@ def normalize_name(text: str, *, field: str) -> str:
 
 
 _SCHEME: Final = re.compile(r"(?:[a-z][a-z0-9+.\-]{0,30}://|mailto:)+")
+_SPACE_OR_SLASH: Final = "/" + "".join(filter(str.isspace, map(chr, range(0x3001))))
 _DISPLAY_NAME: Final = re.compile(r"[^<>]*<([^<>]+)>")
 _LIST_MARK: Final = re.compile(r"([,;])")
 
@@ -97,8 +98,10 @@ def _without_display_names(text: str) -> str:
     if single is not text or "<" not in text:
         return single
     parts = _LIST_MARK.split(text)
-    named = [part for part in parts if _address(part) is not part]
-    return "".join(f" {_address(part)}" if part in named else part for part in parts) if named else text
+    addresses = [_address(part) for part in parts]
+    return "".join(
+        part if address is part else f" {address}" for part, address in zip(parts, addresses, strict=True)
+    )
 
 
 def fold_target(text: str) -> str:
@@ -114,7 +117,7 @@ def fold_target(text: str) -> str:
         scheme = _SCHEME.match(folded)
         if scheme:
             folded = folded[scheme.end() :]
-        folded = folded.strip().rstrip("/").strip()
+        folded = folded.strip().rstrip(_SPACE_OR_SLASH)
         if folded == before:
             return folded
 
