@@ -43,6 +43,8 @@ class Auditor:
     ) -> list[dict[str, Any]]:
         """List operations by what is known of them, most recently changed first; the state is today's."""
 
+        wanted = self._view.prepare.text(text, name="text")
+
         async def work(connection: Connection) -> list[dict[str, Any]]:
             now = self._view.clock().at
             rows = await connection.fetch_all(
@@ -50,9 +52,9 @@ class Auditor:
                 {
                     "namespace": self._view.namespace,
                     "run": None if run is None else self._view.prepare.name(run, name="run"),
-                    "action": action,
+                    "action": self._view.prepare.text(action, name="action"),
                     "state": None,
-                    "text": None if text is None else text.lower(),
+                    "text": None if wanted is None else wanted.lower(),
                     "most": limit if state is None else 10 * limit,
                 },
             )

@@ -145,7 +145,7 @@ class Journal:
         described = self._described(given, bodies)
 
         async def work(connection: Connection) -> dict[str, Any]:
-            await ambiguous_attach(connection, self.namespace, command.ref)
+            await ambiguous_attach(connection, self.namespace, command.ref, prepare=self._prepare)
             ref = self._prepare.reference(command.ref)
             situation = self._situation(caller)
             may_create = described is not None and ref.key is not None

@@ -10,7 +10,7 @@ from counterfoil.store.domain.commands import Json
 from counterfoil.store.domain.identity import idempotency_key
 from counterfoil.store.domain.instants import Instant, rfc3339
 from counterfoil.store.domain.lookalikes import Lookalike
-from counterfoil.store.domain.model import Attempt, Finding, Operation, Receipt, State
+from counterfoil.store.domain.model import Attempt, Finding, Operation, Outcome, Receipt, State
 from counterfoil.store.domain.states import (
     Policy,
     is_live,
@@ -197,12 +197,10 @@ class Presenter:
     def attempt(self, attempt: Attempt, operation: Operation, now: Instant) -> dict[str, Any]:
         """Show one attempt with its times and whom it was granted to."""
         holder = attempt.holder
-        live = is_live(operation, attempt, now)
-        outcome = "live" if live else "unknown" if attempt.outcome.value == "open" else attempt.outcome.value
         return without_none(
             {
                 "attempt": attempt.number,
-                "outcome": outcome,
+                "outcome": _outcome(attempt, operation, now),
                 "granted_as": attempt.reason,
                 "granted_at": rfc3339(attempt.granted_at),
                 "lease_expires_at": rfc3339(attempt.lease_until),
@@ -238,6 +236,15 @@ class Presenter:
         if len(found) > _MOST_SHOWN:
             shown.append({"cut": len(found) - _MOST_SHOWN, "whole": "resume_plan with include all"})
         return shown
+
+
+def _outcome(attempt: Attempt, operation: Operation, now: Instant) -> str:
+    """Say what became of an attempt: receipts go before what was reported."""
+    if any(receipt.attempt == attempt.number for receipt in operation.standing):
+        return "performed"
+    if is_live(operation, attempt, now):
+        return "live"
+    return Outcome.UNKNOWN.value if attempt.outcome is Outcome.OPEN else attempt.outcome.value
 
 
 def _safe(text: str | None, *, limit: int = _SHORT) -> str | None:

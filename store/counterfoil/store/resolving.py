@@ -7,7 +7,7 @@ from counterfoil.store.domain.commands import OperationRef
 from counterfoil.store.domain.model import Operation, Party
 from counterfoil.store.domain.untrusted import escape_untrusted
 from counterfoil.store.errors import Ambiguous, InvalidArgument, NotFound
-from counterfoil.store.preparing import Reference
+from counterfoil.store.preparing import Preparer, Reference
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.rows import load_operation
 
@@ -91,7 +91,9 @@ def _candidate(row: Row) -> str:
     return f"{row['id']} ({row['state']}): key {key} in run {run}"
 
 
-async def ambiguous_attach(connection: Connection, namespace: str, ref: OperationRef) -> None:
+async def ambiguous_attach(
+    connection: Connection, namespace: str, ref: OperationRef, *, prepare: Preparer
+) -> None:
     """Refuse a receipt that names no operation, listing where it may belong: it is never guessed.
 
     Raises:
@@ -105,7 +107,12 @@ async def ambiguous_attach(connection: Connection, namespace: str, ref: Operatio
             "operation", "is missing", accepted="name the operation by its id (operation), or by run and key"
         )
     rows = await connection.fetch_all(
-        "open_operations", {"namespace": namespace, "run": ref.run, "most": _MOST_CANDIDATES}
+        "open_operations",
+        {
+            "namespace": namespace,
+            "run": prepare.name(ref.run, name="run"),
+            "most": _MOST_CANDIDATES,
+        },
     )
     raise Ambiguous(
         "a run has many operations: which one this belongs to is not guessed; nothing was recorded",

@@ -53,8 +53,13 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
     "under this same idempotency_key, so that the system takes both for one. " + _PERFORM,
     ("perform", "replayed"): "This is the grant that you already have, not a second one. "
     "Perform only if you have not sent it yet; otherwise record what came of it.",
-    ("begin", "first_attempt"): "Not started: call begin_operation, which decides.",
-    ("begin", "retry_after_failure"): "It had no effect so far: call begin_operation to try again.",
+    (
+        "begin",
+        "first_attempt",
+    ): "Not started: call begin_operation with the recorded action, target, args and "
+    "payload (check_operation with detail args and payload gives them); it decides.",
+    ("begin", "retry_after_failure"): "It had no effect so far: to try again call begin_operation with "
+    "the recorded action, target, args and payload (check_operation with detail args and payload).",
     ("begin", "repeat_safe"): "Unknown, but safe to repeat: call begin_operation.",
     (
         "begin",

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from counterfoil.store.domain.answers import Verdict
+from counterfoil.store.domain.answers import Verdict, skip_reason
 from counterfoil.store.domain.drafting import Creation, Draft, Situation, clock_data
 from counterfoil.store.domain.events import EventKind, to_data
 from counterfoil.store.domain.instants import micros
@@ -123,6 +123,9 @@ def decide_begin(given: BeginGiven, facts: BeginFacts, situation: Situation) -> 
             return draft.verdict(Command.BEGIN, "free")
         _take(draft, given, situation)
     mentioned += _merge(draft, given, facts, situation)
+    draft.elapse()
+    if draft.state.is_settled:
+        return draft.answer("skip", skip_reason(draft.state), warnings=mentioned)
     return _permit(draft, given, facts, situation, mentioned)
 
 

@@ -55,7 +55,7 @@ class Draft:
         self._operation = operation
         self._events: list[Event] = []
         if operation is not None:
-            self._elapse()
+            self.elapse()
         self.before = State.PLANNED if operation is None else self.state
 
     @property
@@ -107,8 +107,11 @@ class Draft:
             compensates=creation.compensates,
         )
 
-    def _elapse(self) -> None:
-        """Write down what time alone did: a jumped clock, a lease that ran out, a deadline that passed."""
+    def elapse(self) -> None:
+        """Write down what time alone did: a jumped clock, a lease that ran out, a deadline that passed.
+
+        Done at the start of every draft; once more after terms were tightened, which may move a deadline.
+        """
         operation = self.operation
         jump = clock_jump(operation, self._situation.now)
         if jump:

@@ -7,7 +7,6 @@ there is no task that could be cancelled, die or be forgotten.
 """
 
 import sqlite3
-import threading
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -19,6 +18,7 @@ from counterfoil.store.sqlite.faults import fault_for
 from counterfoil.store.sqlite.guard import Guard
 from counterfoil.store.sqlite.thread import Outcome
 from counterfoil.store.sqlite.transaction import Transaction, drive
+from counterfoil.store.sqlite.turns import Turns
 from counterfoil.store.statements import Statements
 
 __all__ = ["BATCH_LIMIT", "GroupCommit", "Job"]
@@ -51,10 +51,10 @@ class _BatchLost(Exception):
 class GroupCommit:
     """The works that wait for the writing connection; everything but `add` runs in its thread."""
 
-    def __init__(self, statements: Statements, guard: Guard, reading: threading.Lock) -> None:
+    def __init__(self, statements: Statements, guard: Guard, turns: Turns) -> None:
         self._statements = statements
         self._guard = guard
-        self._reading = reading
+        self._turns = turns
         self._waiting: deque[Job[Any]] = deque()
 
     def add(self, job: Job[Any]) -> None:
@@ -128,13 +128,8 @@ class GroupCommit:
 
     def _end(self, raw: sqlite3.Connection) -> None:
         try:
-            # In rollback mode a commit waits until nobody reads; our own reader is asked to let it pass.
-            is_held = self._reading.acquire(timeout=self._guard.wait.seconds)
-            try:
+            with self._turns.commit():
                 self._guard.wait.execute(raw, "COMMIT")
-            finally:
-                if is_held:
-                    self._reading.release()
         except sqlite3.Error as error:
             recorded = None if self._may_be_durable(error) else False
             raise _BatchLost(error, recorded=recorded) from error

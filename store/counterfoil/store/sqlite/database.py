@@ -3,7 +3,6 @@
 import os
 import sqlite3
 import stat
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +21,7 @@ from counterfoil.store.sqlite.opening import Opened, prepare
 from counterfoil.store.sqlite.place import MOUNTS
 from counterfoil.store.sqlite.thread import Thread, closed, open_thread
 from counterfoil.store.sqlite.transaction import Transaction, drive
+from counterfoil.store.sqlite.turns import Turns
 from counterfoil.store.sqlite.waiting import LockWait
 from counterfoil.store.statements import Statements, load_statements
 
@@ -94,10 +94,8 @@ class SqliteDatabase:
         self._reader = reader
         self._wait = wait
         self._guard = Guard(opened, wait)
-        # Held by our reader during a read and by our writer during a commit: without it the two meet in
-        # SQLite's locks, where the loser sleeps. Politeness, not safety: whoever waits too long goes on.
-        self._reading = threading.Lock()
-        self._commits = GroupCommit(statements, self._guard, self._reading)
+        self._turns = Turns(wait.seconds)
+        self._commits = GroupCommit(statements, self._guard, self._turns)
         self._is_closed = False
         self._closing = anyio.Lock()
 
@@ -165,8 +163,7 @@ class SqliteDatabase:
                     await self._writer.close()
 
     def _read(self, raw: sqlite3.Connection, work: Work[Result]) -> Result:
-        is_held = self._reading.acquire(timeout=self._wait.seconds)
-        try:
+        with self._turns.read():
             self._guard.begin(raw, "BEGIN")
             transaction = Transaction(raw, self._statements, is_read_only=True)
             try:
@@ -174,9 +171,6 @@ class SqliteDatabase:
             finally:
                 transaction.end()
                 self._guard.roll_back(raw)
-        finally:
-            if is_held:
-                self._reading.release()
 
     def _integrity(self, raw: sqlite3.Connection) -> list[str]:
         found: list[str] = []
