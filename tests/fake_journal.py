@@ -1,5 +1,6 @@
 """A journal that answers by rote, keeps what it was asked, and stores nothing."""
 
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -38,6 +39,9 @@ def opener_of(journal: FakeJournal) -> Callable[[], Any]:
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[FakeJournal]:
-        yield journal
+        try:
+            yield journal
+        finally:
+            print("the journal was closed", file=sys.stderr)
 
     return opened

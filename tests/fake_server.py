@@ -1,6 +1,10 @@
-"""Serves the tools over stdio on a journal that answers by rote, or (`broken`) on one that never opens."""
+"""Serves the tools over stdio on a journal that answers by rote; an argument makes it one that fails.
+
+`broken` never opens, `exploding` raises what nobody foresaw, `stuck` never closes and leaves a thread behind.
+"""
 
 import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -19,5 +23,16 @@ if __name__ == "__main__":
         raise JournalUnavailable("the journal is read-only", fix="make it writable")
         yield FakeJournal()
 
-    opener = broken if "broken" in sys.argv else opener_of(FakeJournal())
+    @asynccontextmanager
+    async def stuck() -> AsyncIterator[FakeJournal]:
+        yield FakeJournal()
+        threading.Thread(target=threading.Event().wait).start()
+        threading.Event().wait()
+
+    openers = {
+        "broken": broken,
+        "exploding": opener_of(FakeJournal(RuntimeError("hunter2-exception"))),
+        "stuck": stuck,
+    }
+    opener = openers[sys.argv[1]] if sys.argv[1:] else opener_of(FakeJournal())
     sys.exit(serve(load_settings(), opener, ending=ending, version="0"))

@@ -1,11 +1,13 @@
 """A server process spoken to over raw pipes, every wait bounded."""
 
+import fcntl
 import json
 import os
 import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 from typing import Any
@@ -69,6 +71,21 @@ class StdioProcess:
         message = json.loads(line)
         assert message["jsonrpc"] == "2.0"
         return dict(message)
+
+    def wait_until_stdout_is_full(self) -> None:
+        """Wait until what the server wrote all but fills the pipe, so that it cannot write much more.
+
+        Raises:
+            TimeoutError: that was not so within WAIT_SECONDS.
+        """
+        assert self.process.stdout is not None
+        deadline = time.monotonic() + WAIT_SECONDS
+        waiting = bytearray(4)
+        while int.from_bytes(waiting, sys.byteorder) <= 40_000:
+            if time.monotonic() > deadline:
+                raise TimeoutError
+            fcntl.ioctl(self.process.stdout, termios.FIONREAD, waiting)
+            os.sched_yield()
 
     def ask(self, message: bytes | dict[str, Any]) -> dict[str, Any]:
         """Send one line and give the next message."""

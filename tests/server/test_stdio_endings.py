@@ -91,9 +91,11 @@ def test_a_client_that_stops_reading_in_the_middle_does_not_hold_the_process() -
         process.initialize()
         for number in range(40):  # 40 lists of tools are more than a pipe holds
             process.send({"jsonrpc": "2.0", "id": number, "method": "tools/list"})
+        process.wait_until_stdout_is_full()
         code, seconds = process.end_by(signal.SIGTERM)
         assert code == 0
         assert seconds < PROMISE_SECONDS
+        assert "was closed" in process.errors()
 
 
 def test_a_client_killed_in_the_middle_of_a_call_leaves_no_server(tmp_path: Path) -> None:
@@ -202,6 +204,27 @@ def test_a_broken_journal_is_told_by_each_tool_and_the_server_stays() -> None:
             assert '"code":"journal_unavailable"' in result["content"][0]["text"]
             assert "Do not perform the effect." in result["content"][0]["text"]
         assert process.end_by()[0] == 0
+
+
+@pytest.mark.parametrize("number", [None, *SIGNALS])
+def test_a_journal_that_never_closes_is_cut_off_in_time(number: signal.Signals | None) -> None:
+    with StdioProcess("stuck") as process:
+        process.initialize()
+        assert process.ask(call(1, **BEGIN))["result"]["isError"] is False
+        code, seconds = process.end_by(number)
+        assert code == 0
+        assert seconds < PROMISE_SECONDS
+
+
+def test_an_unforeseen_error_is_logged_without_its_message() -> None:
+    with StdioProcess("exploding") as process:
+        process.initialize()
+        assert '"code":"internal"' in process.ask(call(1, **BEGIN))["result"]["content"][0]["text"]
+        process.end_by()
+        log = process.errors()
+        assert "RuntimeError" in log
+        assert "fake_journal.py" in log
+        assert "hunter2" not in log
 
 
 def test_nothing_that_was_sent_is_in_the_log() -> None:

@@ -41,6 +41,9 @@ __all__ = [
 ANSWERING_SECONDS = 1.0
 """How long calls under way may still answer once stdin has ended; the process is gone within two."""
 
+_FLUSHING_SECONDS = 0.2
+"""How long the last answers may take to be written to a client that may no longer read."""
+
 _READ_BYTES = 64 * 1024
 _ATOMIC_BYTES = 4096
 """A pipe that is ready takes this much without blocking (PIPE_BUF on Linux; larger than on others)."""
@@ -218,6 +221,8 @@ async def serve_streams(
     to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     to_client, from_server = anyio.create_memory_object_stream[SessionMessage](0)
 
+    all_written = anyio.Event()
+
     async def write_answers() -> None:
         is_first = True
         async with from_server:
@@ -234,6 +239,7 @@ async def serve_streams(
                 if is_first:
                     is_first = False
                     on_first_answer()
+        all_written.set()
 
     async def read_requests() -> None:
         async with to_server:
@@ -253,6 +259,9 @@ async def serve_streams(
         tasks.start_soon(write_answers)
         tasks.start_soon(read_requests)
         await server.run(from_client, to_client, server.create_initialization_options())
+        with anyio.move_on_after(_FLUSHING_SECONDS):
+            await all_written.wait()
+        tasks.cancel_scope.cancel()
 
 
 async def _cancel_when(event: anyio.Event, scope: anyio.CancelScope) -> None:
