@@ -1,6 +1,7 @@
 """Small journals with a schema of their own, so that these tests speak of SQLite and of nothing else."""
 
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -99,6 +100,19 @@ async def names(connection: Connection) -> list[str]:
 async def nothing(connection: Connection) -> str:
     """Write nothing."""
     return "nothing"
+
+
+def can_be_written_by_others(path: Path) -> bool:
+    """Tell whether nobody holds a lock on the journal at `path`."""
+    other = sqlite3.connect(path, timeout=0)
+    try:
+        other.execute("BEGIN EXCLUSIVE")
+        other.execute("ROLLBACK")
+    except sqlite3.OperationalError:
+        return False
+    finally:
+        other.close()
+    return True
 
 
 def start_child(code: str, *arguments: object, failpoints: str = "") -> "subprocess.Popen[str]":

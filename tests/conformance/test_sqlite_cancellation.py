@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from conformance.sqlite_journals import adding, names, nothing, open_small
+from conformance.sqlite_journals import adding, can_be_written_by_others, names, nothing, open_small
 from conformance.test_sqlite_group_commit import Gate
 from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.protocol import Connection
@@ -18,18 +18,6 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-def can_be_written_by_others(path: Path) -> bool:
-    other = sqlite3.connect(path, timeout=0)
-    try:
-        other.execute("BEGIN EXCLUSIVE")
-        other.execute("ROLLBACK")
-    except sqlite3.OperationalError:
-        return False
-    finally:
-        other.close()
-    return True
 
 
 def end_within(threads: set[threading.Thread], seconds: float = 5) -> bool:
@@ -189,6 +177,25 @@ async def test_opening_under_cancellation_leaves_no_thread(tmp_path: Path) -> No
         async with await open_small(tmp_path / "j.db"):
             await anyio.sleep(10)
     assert end_within(driver_threads() - before)
+
+
+async def test_opening_cancelled_half_way_leaves_a_whole_journal_and_no_thread(tmp_path: Path) -> None:
+    before = driver_threads()
+    gate = Gate("during_migration")
+
+    async def opening() -> None:
+        async with await open_small(tmp_path / "j.db"):
+            await anyio.sleep(10)
+
+    with anyio.fail_after(10), gate.closed():
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(opening)
+            await gate.is_reached()
+            tasks.cancel_scope.cancel()
+            gate.opened.set()
+    assert end_within(driver_threads() - before)
+    async with await open_small(tmp_path / "j.db") as database:
+        assert await database.integrity() == []
 
 
 async def test_a_failed_opening_leaves_no_thread(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Works that wait together share a commit, and none of them can tell."""
 
+import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from conformance.sqlite_journals import adding, names, nothing, open_small
+from conformance.sqlite_journals import adding, can_be_written_by_others, names, nothing, open_small
 from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.failpoints import installed
 from counterfoil.store.protocol import Connection
@@ -245,10 +246,27 @@ async def test_a_full_disk_loses_the_whole_batch_and_the_next_call_works(tmp_pat
             assert outcome.recorded is False
             assert not outcome.retryable
         assert len(set(map(id, outcomes))) == 3
+        assert can_be_written_by_others(tmp_path / "j.db")
         assert await database.read(names) == ["a"]
         await database.write(lambda connection: connection.execute("lift_limit"))
         await database.write(adding("c", "x" * 60_000))
         assert await database.read(names) == ["a", "c"]
+
+
+async def test_a_commit_that_finds_readers_is_undone_and_leaves_no_lock(tmp_path: Path) -> None:
+    async with await open_small(tmp_path / "j.db", busy_timeout_seconds=0.1) as database:
+        await database.write(adding("a"))
+        other = sqlite3.connect(tmp_path / "j.db", isolation_level=None)
+        other.execute("BEGIN")
+        assert other.execute("SELECT id FROM notes").fetchall() == [("a",)]
+        with pytest.raises(JournalUnavailable, match="busy") as caught:
+            await database.write(adding("b"))
+        assert (caught.value.retryable, caught.value.recorded) == (True, False)
+        other.execute("COMMIT")
+        assert can_be_written_by_others(tmp_path / "j.db")
+        await database.write(adding("c"))
+        assert await database.read(names) == ["a", "c"]
+        other.close()
 
 
 async def test_a_work_cannot_hide_that_its_transaction_is_lost(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from conformance.sqlite_journals import (
     write_sql,
 )
 from counterfoil.store.errors import JournalUnavailable, UnsupportedVersion
+from counterfoil.store.failpoints import installed
 from counterfoil.store.sqlite.place import file_system_of
 
 pytestmark = pytest.mark.anyio
@@ -49,6 +50,30 @@ async def test_the_journal_and_its_side_files_are_private(tmp_path: Path, versio
     side = {"j.db-wal", "j.db-shm"} if version == MENDED else {"j.db-journal"}
     assert found == dict.fromkeys({"j.db", *side}, "0o600")
     assert stat.S_IMODE((tmp_path / "d").stat().st_mode) == 0o700
+
+
+async def test_a_journal_in_the_making_is_private_too(tmp_path: Path) -> None:
+    found: list[dict[str, str]] = []
+    sql = write_sql(tmp_path / "sql")
+    with installed(lambda name: found.append(modes_in(tmp_path)) if name == "during_migration" else None):
+        async with await open_small(tmp_path / "j.db", sql=sql):
+            pass
+    assert [set(modes.values()) for modes in found] == [{"0o600"}]
+
+
+async def test_a_journal_that_comes_to_lie_there_meanwhile_stays(tmp_path: Path) -> None:
+    sql = write_sql(tmp_path / "sql")
+    async with await open_small(tmp_path / "other.db", sql=sql, fresh_values={"journal_id": "other"}):
+        pass
+
+    def put(name: str) -> None:
+        if name == "during_migration":
+            os.rename(tmp_path / "other.db", tmp_path / "j.db")
+
+    with installed(put):
+        async with await open_small(tmp_path / "j.db", sql=sql) as database:
+            found = await database.read(lambda connection: connection.fetch_one("find_journal"))
+    assert found == {"id": "other"}
 
 
 async def test_wider_permission_is_taken_away(tmp_path: Path) -> None:

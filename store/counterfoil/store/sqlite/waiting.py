@@ -16,8 +16,8 @@ _PAUSE_SECONDS = 0.001
 class LockWait:
     """How long a lock is waited for: about `seconds`, and not at all once `give_up` was called.
 
-    Rounds of 10 ms also make the wait fair enough: SQLite's own handler sleeps up to 100 ms at a time, and
-    among many busy processes it then misses nearly every gap between two commits.
+    Rounds of 10 ms also bound the worst case: SQLite's own handler sleeps up to 100 ms at a time, and among
+    many busy processes it can miss gap after gap between two commits.
     """
 
     def __init__(self, seconds: float) -> None:
