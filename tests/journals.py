@@ -124,10 +124,24 @@ class Desk:
         self.clock = clock
         self.run = run
         self.key = key
+        self._sent: list[tuple[str, Any, Caller]] = []
 
     def at(self, key: str, *, run: str | None = None) -> "Desk":
         """Give the desk of another operation of the same journal."""
-        return Desk(self.journal, self.clock, run=run or self.run, key=key)
+        desk = Desk(self.journal, self.clock, run=run or self.run, key=key)
+        desk._sent = self._sent
+        return desk
+
+    async def again(self) -> dict[str, Any]:
+        """Send the last writing command once more, call id and all."""
+        method, command, caller = self._sent[-1]
+        return await self._send(method, command, caller)
+
+    async def _send(self, method: str, command: Any, caller: Caller) -> dict[str, Any]:
+        caller = caller if caller.call_id is not None else as_caller(caller)
+        self._sent.append((method, command, caller))
+        answer: dict[str, Any] = await getattr(self.journal, method)(command, caller)
+        return answer
 
     @property
     def ref(self) -> OperationRef:
@@ -138,12 +152,12 @@ class Desk:
         """Begin the operation: by default `email.send` to a target of its own."""
         given = {"action": "email.send", "target": f"{self.key}@example.org", **fields}
         command = BeginOperation(**{"run": self.run, "key": self.key, **given})
-        return await self.journal.begin_operation(command, _with_call_id(caller))
+        return await self._send("begin_operation", command, caller)
 
     async def receipt(self, *, caller: Caller = AGENT, **fields: Any) -> dict[str, Any]:
         """Record a receipt: by default message `m-1` of `smtp`."""
         command = RecordReceipt(ref=self.ref, receipt=_receipt(fields))
-        return await self.journal.record_receipt(command, _with_call_id(caller))
+        return await self._send("record_receipt", command, caller)
 
     async def failure(
         self, effect: str = "unknown", *, caller: Caller = AGENT, attempt: int = 1, **fields: Any
@@ -151,7 +165,7 @@ class Desk:
         """Record a failure of attempt 1."""
         given = {"error": "it broke", **fields}
         command = RecordFailure(ref=self.ref, attempt=attempt, effect=effect, **given)
-        return await self.journal.record_failure(command, _with_call_id(caller))
+        return await self._send("record_failure", command, caller)
 
     async def reconcile(
         self,
@@ -174,14 +188,14 @@ class Desk:
             receipt=receipt or ReceiptGiven(**fields),
             end_lease=end_lease,
         )
-        return await self.journal.reconcile_operation(command, _with_call_id(caller))
+        return await self._send("reconcile_operation", command, caller)
 
     async def close(
         self, outcome: str, *, caller: Caller = AGENT, attempt: int | None = None
     ) -> dict[str, Any]:
         """Close."""
         command = CloseOperation(ref=self.ref, outcome=outcome, reason="decided", attempt=attempt)
-        return await self.journal.close_operation(command, _with_call_id(caller))
+        return await self._send("close_operation", command, caller)
 
     async def check(self, *, caller: Caller = AGENT, **fields: Any) -> dict[str, Any]:
         """Check."""
@@ -203,10 +217,6 @@ async def open_desk(folder: Path, *, clock: FakeClock | None = None, **options: 
     clock = clock or FakeClock()
     async with open_test_journal(folder, clock=clock, **options) as journal:
         yield Desk(journal, clock)
-
-
-def _with_call_id(caller: Caller) -> Caller:
-    return caller if caller.call_id is not None else as_caller(caller)
 
 
 def _receipt(fields: dict[str, Any]) -> ReceiptGiven:
