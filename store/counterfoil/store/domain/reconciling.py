@@ -93,15 +93,26 @@ def _keep(draft: Draft, given: ReconcileFacts, situation: Situation, *, is_unset
 
 
 def _attempt_looked_for(operation: Operation, given: ReconcileFacts) -> int:
-    """The attempt named, else the one that was newest at `as_of`, else the newest."""
-    granted = operation.granted
+    """The attempt named, else the one that was newest at `as_of`, else the newest.
+
+    Where the wall clock was set back since a grant, an `as_of` before that grant may lie after it. It is
+    taken for it, and counts only once the clock has caught up (`settle_until`).
+    """
+    granted, as_of = operation.granted, given.as_of
     if not granted:
         return 0
     if given.receipt.attempt is not None:
         return given.receipt.attempt
-    if given.as_of is None:
+    if as_of is None:
         return granted[-1].number
-    return max((attempt.number for attempt in granted if attempt.granted_at <= given.as_of), default=0)
+    return max(
+        (
+            attempt.number
+            for attempt in granted
+            if attempt.granted_at - (operation.set_back - attempt.set_back) <= as_of
+        ),
+        default=0,
+    )
 
 
 def _performed(draft: Draft, given: ReconcileFacts, situation: Situation) -> Verdict:

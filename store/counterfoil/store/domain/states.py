@@ -145,9 +145,10 @@ def settle_until(operation: Operation, now: Instant, policy: Policy) -> Instant 
     """From when an empty look counts; None while nothing is unknown.
 
     The latest of every unknown attempt's end, the newest acknowledgement and the last jump of the clock,
-    plus the settle time, which a lookup declared conclusive replaces by zero.
+    plus the settle time, which a lookup declared conclusive replaces by zero. A clock that was set back may
+    show an attempt's end before its grant; no look before the grant counts then either.
     """
-    ends = [attempt.end for attempt in unknown_attempts(operation, now)]
+    ends = [max(attempt.granted_at, attempt.end) for attempt in unknown_attempts(operation, now)]
     if not ends:
         return None
     for moment in (operation.acknowledged_at, operation.settle_restart_at):
