@@ -1,10 +1,10 @@
 """A session in a process of its own, which can be killed at a failpoint of the journal.
 
-Run as `python child.py JOURNAL PROVIDER AHEAD_SECONDS FAILPOINTS`. It opens the journal, says `ready`, and then
-takes one JSON line after the other: `{"do": "begin_operation", …}` and so on for the journal's commands,
-`{"do": "perform", "mark": …}` for the outside effect (a line in the append-only file PROVIDER). It answers each
-with one JSON line. `AHEAD_SECONDS` is how much later than now its clocks say it is; both clocks agree, so for
-the journal that time has simply passed.
+Run as `python child.py JOURNAL PROVIDER AHEAD_SECONDS FAILPOINTS`. It opens the journal, says `ready`, and
+then takes one JSON line after the other: `{"do": "begin_operation", …}` and so on for the journal's commands,
+`{"do": "perform", "mark": …}` for the outside effect (a line in the append-only file PROVIDER). It answers
+each with one JSON line. `AHEAD_SECONDS` is how much later than now its clocks say it is; both clocks agree,
+so for the journal that time has simply passed.
 """
 
 import json

@@ -17,7 +17,7 @@ LATER_SECONDS = 1_000
 """Past the default lease (300 s) and the default settle time (300 s)."""
 
 LONG = bool(os.environ.get("COUNTERFOIL_LONG"))
-"""The same tests with larger counts: `COUNTERFOIL_LONG=1 uv run pytest tests/crash tests/scenarios tests/stateful`."""
+"""The same tests with larger counts: `COUNTERFOIL_LONG=1 uv run pytest tests/{crash,scenarios,stateful}`."""
 
 
 class Died(Exception):
@@ -112,8 +112,8 @@ def effects(folder: Path) -> list[str]:
 def follow_plan(session: Session, run: str, intended: list[dict[str, Any]], *, most: int = 20) -> None:
     """Be an agent with no memory but its task: ask for the plan, act on `next` alone, until nothing is left.
 
-    `intended` are the effects of the workflow, as it would begin them. Each leaves its key as its mark outside,
-    which is also how it is looked up.
+    `intended` are the effects of the workflow, as it would begin them. Each leaves its key as its mark
+    outside, which is also how it is looked up.
     """
     by_key = {begin["key"]: begin for begin in intended}
     for _ in range(most):

@@ -67,7 +67,7 @@ def cores(request: pytest.FixtureRequest) -> Any:
 def test_a_kill_while_beginning_leaves_all_of_the_begin_or_nothing(
     tmp_path: Path, place: str, cores: str
 ) -> None:
-    """C-1: before the begin's commit the next session may act, after it must look first. Never two effects."""
+    """C-1: before the begin's commit the next session may act, after it must look first."""
     with Session(tmp_path, failpoints=f"{place}=kill") as session:
         assert until_death(session) == {}
         assert session.was_killed()

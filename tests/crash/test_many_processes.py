@@ -65,7 +65,7 @@ def test_two_processes_lose_none_of_each_others_begins(tmp_path: Path) -> None:
 
 
 def test_a_crowd_waits_for_a_lock_without_losing_a_begin(tmp_path: Path) -> None:
-    """J-2: eight processes begin while another program holds the lock; each gets through or is told in plain words."""
+    """J-2: eight begin while another program holds the lock; each gets through or is told why not."""
     count = 100 if LONG else 25
     with sessions(tmp_path, PROCESSES) as running:
         blocker = sqlite3.connect(tmp_path / "journal.db", isolation_level=None, check_same_thread=False)
@@ -88,7 +88,7 @@ def test_a_crowd_waits_for_a_lock_without_losing_a_begin(tmp_path: Path) -> None
 
 
 def test_a_session_killed_among_others_holds_nobody_up(tmp_path: Path) -> None:
-    """L-9 and C-1: one of four dies in the middle of a commit; the others go on, and the effect count is one."""
+    """L-9 and C-1: one of four dies in the middle of a commit; each effect is had once."""
     with ExitStack() as stack:
         dying = stack.enter_context(Session(tmp_path, failpoints="before_commit=kill@3"))
         others = [stack.enter_context(Session(tmp_path)) for _ in range(3)]

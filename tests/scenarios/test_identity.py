@@ -1,0 +1,187 @@
+"""Field reports about identity: the same effect is recognised, another one is not taken for it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counterfoil.store.errors import InvalidArgument
+from journals import ANOTHER, open_desk
+
+pytestmark = pytest.mark.anyio
+
+ARGS: dict[str, Any] = {"a": 1, "b": {"c": [1, 2], "d": {"e": 1, "f": 2}}}
+STORE = Path(__file__).parents[2] / "store"
+
+FINGERPRINT = r"""
+import json, sys
+from counterfoil.store.domain.canonical import fingerprint
+from counterfoil.store.domain.identity import operation_id
+given = json.loads(sys.stdin.read())
+target, run = "r\u00e4ksm\u00f6rg\u00e5s", "k\u00f6rning"
+print(fingerprint("pay.charge", target, given), operation_id("default", run, "nyckel"))
+"""
+
+
+async def test_the_order_of_members_does_not_count_and_that_of_items_does(tmp_path: Path) -> None:
+    """I-3: reordered at three depths it is the same effect; an array in another order is another."""
+    async with open_desk(tmp_path) as desk:
+        first = await desk.begin(args=ARGS)
+        reordered = {"b": {"d": {"f": 2, "e": 1}, "c": [1, 2]}, "a": 1}
+        assert (await desk.begin(args=reordered, caller=ANOTHER))["reason"] == "lease_held"
+        turned = await desk.begin(args={**ARGS, "b": {**ARGS["b"], "c": [2, 1]}}, caller=ANOTHER)
+        assert (turned["next"], turned["reason"]) == ("stop", "identity_conflict")
+        assert turned["operation"] == first["operation"]
+
+
+def test_the_fingerprint_is_the_same_in_every_environment() -> None:
+    """I-4 and I-11: whatever the locale, hash seed, Python, and whether sub-objects are shared or copies."""
+    shared = {"x": [1, None]}
+    warm = {"ä": 1, "Z": 2, "a": 3, "\ufffd": 4, "\U00010000": 5, "one": shared, "two": shared}
+    cold = {name: deepcopy(warm[name]) for name in reversed(warm)}
+    pythons = {sys.executable} | {
+        found for minor in (11, 12, 13, 14) if (found := shutil.which(f"python3.{minor}", path="/usr/bin"))
+    }
+    environments = [
+        {"LC_ALL": "C", "PYTHONHASHSEED": "1"},
+        {"LC_ALL": "sv_SE.UTF-8", "PYTHONHASHSEED": "2"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONHASHSEED": "3"},
+    ]
+    printed = {
+        subprocess.run(
+            [python, "-c", FINGERPRINT],
+            input=json.dumps(given),
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(STORE), **environment},
+            stdout=subprocess.PIPE,
+            encoding="ascii",
+            check=True,
+            timeout=60,
+        ).stdout
+        for python in pythons
+        for environment in environments
+        for given in (warm, cold)
+    }
+    assert len(printed) == 1
+    assert printed.pop().startswith("v1:sha256:")
+
+
+async def test_null_and_a_missing_member_are_two_effects(tmp_path: Path) -> None:
+    """I-4: the rule is the contract's, and the answer shows which member it was."""
+    async with open_desk(tmp_path) as desk:
+        await desk.begin(args={"to": "alice", "cc": None})
+        other = await desk.begin(args={"to": "alice"}, caller=ANOTHER)
+        assert other["reason"] == "identity_conflict"
+        assert [(item["path"], item["recorded"]) for item in other["conflict"]] == [("/args/cc", None)]
+
+
+async def test_equal_numbers_are_one_effect_and_a_string_is_a_named_difference(tmp_path: Path) -> None:
+    """I-5: 100, 100.0 and 1e2 are equal, "100" is not."""
+    async with open_desk(tmp_path) as desk:
+        await desk.begin(args={"amount": 100})
+        for equal in (100.0, 1e2):
+            assert (await desk.begin(args={"amount": equal}, caller=ANOTHER))["reason"] == "lease_held"
+        text = await desk.begin(args={"amount": "100"}, caller=ANOTHER)
+        assert text["reason"] == "identity_conflict"
+        assert text["conflict"] == [{"path": "/args/amount", "recorded": 100, "given": "100"}]
+
+
+async def test_names_that_print_the_same_are_one_name_or_refused(tmp_path: Path) -> None:
+    """I-5: outer white space, CRLF and NFD fold; a zero-width character is refused by name."""
+    async with open_desk(tmp_path) as desk:
+        first = await desk.at("email: caf\u00e9").begin(target="a@example.org")
+        for same in (" email: caf\u00e9\r\n", "email:  cafe\u0301", "email:\tcaf\u00e9"):
+            again = await desk.at(same).begin(target="a@example.org", caller=ANOTHER)
+            assert (again["operation"], again["reason"]) == (first["operation"], "lease_held")
+        for refused in ("email:\u200bcafe", "email:\u202ecafe", "email:\x1bcafe", "   "):
+            with pytest.raises(InvalidArgument) as fault:
+                await desk.at(refused).begin()
+            assert fault.value.field == "key"
+        assert len((await desk.plan())["steps"]) == 1
+
+
+async def test_integers_are_exact_at_any_size(tmp_path: Path) -> None:
+    """I-6: one that a client rounded is another effect; one beyond 64 bits is no crash; ids are text."""
+    exact, rounded = 725653563933458432, 725653563933458400
+    async with open_desk(tmp_path) as desk:
+        begun = await desk.begin(args={"chat_id": exact})
+        assert isinstance(begun["operation"], str)
+        assert len(begun["operation"]) == 23
+        twin = await desk.begin(args={"chat_id": rounded}, caller=ANOTHER)
+        assert twin["conflict"] == [{"path": "/args/chat_id", "recorded": exact, "given": rounded}]
+        huge = desk.at("huge")
+        assert (await huge.begin(args={"n": 2**63, "m": -(2**200)}))["next"] == "perform"
+        shown = await huge.check(detail="args")
+        assert json.loads(shown["content"]) == {"n": 2**63, "m": -(2**200)}
+
+
+async def test_fifty_operations_begun_at_one_instant_have_fifty_ids_and_keys(tmp_path: Path) -> None:
+    """I-7: the clock stands still; nothing is made of the time."""
+    async with open_desk(tmp_path) as desk:
+        answers = [await desk.at(f"step-{number}").begin() for number in range(50)]
+        assert len({answer["as_of"] for answer in answers}) == 1
+        assert len({answer["operation"] for answer in answers}) == 50
+        assert len({answer["idempotency_key"] for answer in answers}) == 50
+
+
+async def test_a_changed_argument_is_a_conflict_even_after_a_known_failure(tmp_path: Path) -> None:
+    """I-8: no superseding; another effect gets another key."""
+    async with open_desk(tmp_path) as desk:
+        small, large = {"instance_type": "m5.large"}, {"instance_type": "m6.large"}
+        await desk.begin(target=None, args=small)
+        difference = {"path": "/args/instance_type", "recorded": "m5.large", "given": "m6.large"}
+        assert (await desk.begin(target=None, args=large))["conflict"] == [difference]
+        await desk.failure("none", evidence={"status": 400})
+        assert (await desk.begin(target=None, args=large))["conflict"] == [difference]
+        assert (await desk.at("key-2").begin(target=None, args=large))["next"] == "perform"
+        assert (await desk.begin(target=None, args=small))["reason"] == "retry_after_failure"
+
+
+async def test_two_namespaces_never_see_each_other(tmp_path: Path) -> None:
+    """I-9: both use the key "1"; nothing of the one is shown to the other, nor its effects."""
+    async with open_desk(tmp_path) as one, open_desk(tmp_path, namespace="other", clock=one.clock) as two:
+        mine = await one.at("1").begin(args={"note": "of the first"})
+        await one.at("1").receipt(external_id="m-secret")
+        theirs = await two.at("1").begin(args={"note": "of the second"})
+        assert theirs["next"] == "perform"
+        assert theirs["operation"] != mine["operation"]
+        assert "of the first" not in json.dumps(theirs)
+        assert (await two.at("1").receipt(external_id="m-secret"))["state"] == "succeeded"
+        assert [step["operation"] for step in (await two.plan())["steps"]] == [theirs["operation"]]
+
+
+async def test_one_key_for_two_actions_is_a_conflict_and_never_a_replay(tmp_path: Path) -> None:
+    """I-9: "1" for a deployment, then "1" for a charge."""
+    async with open_desk(tmp_path) as desk:
+        await desk.at("1").begin(action="deploy")
+        await desk.at("1").receipt(kind="deployment", external_id="d-1")
+        charge = await desk.at("1").begin(action="pay.charge")
+        assert (charge["next"], charge["reason"]) == ("stop", "identity_conflict")
+        assert charge["conflict"] == [{"path": "/action", "recorded": "deploy", "given": "pay.charge"}]
+        assert "receipts" not in charge
+
+
+async def test_a_retry_under_an_invented_key_is_recognised_by_what_it_does(tmp_path: Path) -> None:
+    """I-10: the first may have happened, so the second is stopped, also where it claims to be another."""
+    effect = {"target": "alice@example.org", "args": {"invoice": 42}}
+    async with open_desk(tmp_path) as desk:
+        first = await desk.at("6b1c9a1e-uuid-1").begin(**effect)
+        desk.clock.advance(301)
+        second = desk.at("f2f0cc44-uuid-2")
+        for distinct_from in ((), (first["operation"],), ("*",)):
+            again = await second.begin(distinct_from=distinct_from, caller=ANOTHER, **effect)
+            assert (again["next"], again["reason"]) == ("stop", "possible_duplicate")
+            assert again["duplicates"] == [
+                {
+                    "operation": first["operation"],
+                    "key": "6b1c9a1e-uuid-1",
+                    "state": "in_doubt",
+                    "same": "fingerprint",
+                }
+            ]
+        assert len((await desk.plan())["steps"]) == 1

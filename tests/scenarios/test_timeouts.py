@@ -1,0 +1,195 @@
+"""Field reports about time-outs and late success: silence is neither a failure nor leave to repeat."""
+
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import anyio
+import pytest
+
+from counterfoil.store.domain.commands import (
+    CheckOperation,
+    Lookup,
+    OperationRef,
+    ReceiptGiven,
+    RecordReceipt,
+)
+from counterfoil.store.errors import Ambiguous, NotFound
+from counterfoil.store.failpoints import installed
+from journals import AGENT, ANOTHER, as_caller, open_desk
+
+pytestmark = pytest.mark.anyio
+
+LOOKUP = Lookup(tool="mail.search", args={"subject": "invoice 42"}, settle_seconds=60)
+
+
+async def test_a_timed_out_call_is_in_doubt_and_the_answer_says_what_to_look_up(tmp_path: Path) -> None:
+    """T-1: the work was queued although the tool said that it had failed."""
+    async with open_desk(tmp_path) as desk:
+        await desk.begin(lookup=LOOKUP)
+        reported = await desk.failure("unknown", error="timed out after 60 s")
+        assert (reported["state"], reported["next"]) == ("in_doubt", "reconcile")
+        again = await desk.begin(caller=ANOTHER)
+        assert (again["next"], again["reason"]) == ("reconcile", "in_doubt")
+        assert again["lookup"]["tool"] == "mail.search"
+        assert again["lookup"]["args"] == {"subject": "invoice 42"}
+        assert again["since"] < again["as_of"] < again["settle_until"]
+
+
+async def test_a_receipt_that_names_no_operation_is_never_attached_by_guess(tmp_path: Path) -> None:
+    """T-2: five operations that differ in their target only; the candidates are listed, nothing is stored."""
+    async with open_desk(tmp_path) as desk:
+        begun = [await desk.at(f"email:{name}").begin(target=f"{name}@example.org") for name in "abcde"]
+        given = RecordReceipt(
+            ref=OperationRef(run=desk.run),
+            receipt=ReceiptGiven(kind="message", external_id="m-7", action="email.send"),
+        )
+        with pytest.raises(Ambiguous) as fault:
+            await desk.journal.record_receipt(given, AGENT)
+        for answer in begun:
+            assert any(answer["operation"] in candidate for candidate in fault.value.candidates)
+        assert fault.value.recorded is False
+        with pytest.raises(NotFound):
+            await desk.journal.check_operation(_by_external_id("m-7"), AGENT)
+        assert (await desk.plan())["counts"] == {"in_progress": 5}
+
+
+async def test_accepted_is_not_done_and_a_timeout_is_not_failed(tmp_path: Path) -> None:
+    """T-3: accepted at 0 s, given up at 240 s, completed at 400 s; all three are on file."""
+    async with open_desk(tmp_path) as desk:
+        await desk.begin(lookup=LOOKUP)
+        accepted = await desk.receipt(external_id="call-1", final=False, kind="transaction")
+        assert (accepted["state"], accepted["next"]) == ("in_progress", "continue")
+        desk.clock.advance(240)
+        assert (await desk.failure("unknown", error="poll timed out"))["state"] == "in_doubt"
+        desk.clock.advance(160)
+        completed = await desk.receipt(external_id="call-1", kind="transaction")
+        assert (completed["state"], completed["next"]) == ("succeeded", "continue")
+        history = (await desk.check(detail="full"))["history"]
+        kinds = [entry["event"] for entry in history]
+        assert kinds.count("receipt_recorded") == 2
+        assert kinds.count("attempt_ended") == 1
+
+
+@pytest.mark.parametrize("status", [500, "503", "HTTP/1.1 504 Gateway Timeout"])
+async def test_an_error_after_sending_is_no_evidence_of_no_effect(tmp_path: Path, status: Any) -> None:
+    """T-4: the server answered 5xx, and had created the comment."""
+    async with open_desk(tmp_path) as desk:
+        await desk.begin(action="comment.create", lookup=LOOKUP)
+        reported = await desk.failure("none", error="503", evidence={"response": {"status": status}})
+        assert (reported["state"], reported["next"]) == ("in_doubt", "reconcile")
+        assert (await desk.begin(action="comment.create"))["next"] == "reconcile"
+
+
+async def test_an_error_after_sending_may_be_repeated_under_the_providers_key(tmp_path: Path) -> None:
+    """T-4: with a recorded idempotency key, and the same one again."""
+    async with open_desk(tmp_path) as desk:
+        keyed = {"repeat": "keyed", "key_ttl_seconds": 86_400, "payload": "the first wording"}
+        first = await desk.begin(**keyed)
+        await desk.failure("unknown", error="503")
+        again = await desk.begin(**{**keyed, "payload": "another wording"})
+        assert (again["next"], again["reason"], again["attempt"]) == ("perform", "repeat_keyed", 2)
+        assert again["idempotency_key"] == first["idempotency_key"]
+        assert again["recorded"]["payload"] == "the first wording"
+
+
+async def test_a_known_failure_is_retried_and_an_unknown_one_is_held(tmp_path: Path) -> None:
+    """T-5: the retry is attempt 2 of the same operation; a replayed answer says that it is one."""
+    async with open_desk(tmp_path) as desk:
+        known, unknown = desk.at("known"), desk.at("unknown")
+        await known.begin()
+        await known.failure("none", error="422", evidence={"status": 422, "body": "bad address"})
+        call = as_caller(AGENT)
+        retry = await known.begin(caller=call)
+        assert (retry["next"], retry["reason"], retry["attempt"]) == ("perform", "retry_after_failure", 2)
+        assert retry["replayed"] is False
+        replay = await known.begin(caller=call)
+        assert (replay["next"], replay["reason"], replay["attempt"]) == ("perform", "replayed", 2)
+        assert replay["replayed"] is True
+        await unknown.begin(lookup=LOOKUP)
+        await unknown.failure("unknown", error="422?")
+        assert (await unknown.begin())["next"] == "reconcile"
+
+
+async def test_a_begin_that_commits_after_its_caller_gave_up_is_granted_once(tmp_path: Path) -> None:
+    """T-6: the same call again gets its own grant back, another call waits; there is one attempt."""
+    mine = as_caller(AGENT)
+    async with open_desk(tmp_path) as desk:
+
+        async def asked_in_vain() -> None:
+            with anyio.move_on_after(0.05):
+                await desk.begin(caller=mine)
+
+        held = _Held("before_commit")
+        with installed(held):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(asked_in_vain)
+                await anyio.to_thread.run_sync(held.wait_until_reached)
+                held.let_go()
+        same = await desk.begin(caller=mine)
+        assert same["next"] == "perform"
+        assert same["reason"] in ("replayed", "first_attempt")
+        assert same["attempt"] == 1
+        other = await desk.begin(caller=as_caller(ANOTHER))
+        assert (other["next"], other["reason"]) == ("wait", "lease_held")
+        assert (await desk.check())["attempts_in_all"] == 1
+
+
+async def test_a_probe_of_the_remote_decides_what_a_timed_out_push_did(tmp_path: Path) -> None:
+    """T-7: the exact commit is there, the reference did not move, or it points elsewhere."""
+    async with open_desk(tmp_path) as desk:
+        exact, unmoved, other = (desk.at(f"push:{name}") for name in ("exact", "unmoved", "other"))
+        probe = Lookup(probe="remote-ref", instructions="git ls-remote", settle_seconds=60)
+        for place in (exact, unmoved, other):
+            await place.begin(action="git.push", lookup=probe)
+            await place.failure("unknown", error="timed out")
+        desk.clock.advance(301)
+        as_of = (await exact.check())["as_of"]
+        found = await exact.reconcile("performed", kind="commit", external_id="4f2a", as_of=as_of)
+        assert found["state"] == "succeeded"
+        assert (await exact.begin(action="git.push"))["next"] == "skip"
+        assert (await unmoved.reconcile("not_performed", as_of=as_of))["state"] == "failed"
+        retry = await unmoved.begin(action="git.push")
+        assert (retry["next"], retry["reason"]) == ("perform", "retry_after_failure")
+        strange = await other.reconcile("inconclusive", as_of=as_of)
+        assert (strange["state"], strange["next"]) == ("in_doubt", "reconcile")
+        assert (await other.begin(action="git.push"))["next"] == "reconcile"
+
+
+async def test_an_empty_look_before_the_effect_can_show_settles_nothing(tmp_path: Path) -> None:
+    """T-7: the remote may still take it; the answer says from when a look counts."""
+    async with open_desk(tmp_path) as desk:
+        await desk.begin(lookup=LOOKUP)
+        failed = await desk.failure("unknown", error="timed out")
+        early = await desk.reconcile("not_performed", as_of=failed["as_of"])
+        assert (early["state"], early["next"], early["reason"]) == ("in_doubt", "wait", "settling")
+        desk.clock.advance(60)
+        check = await desk.check()
+        assert check["as_of"] == early["retry_at"]
+        assert (await desk.reconcile("not_performed", as_of=early["as_of"]))["reason"] == "settling"
+        assert (await desk.reconcile("not_performed", as_of=check["as_of"]))["state"] == "failed"
+
+
+def _by_external_id(external_id: str) -> CheckOperation:
+    return CheckOperation(ref=OperationRef(), external_id=external_id)
+
+
+class _Held:
+    """A hook that holds the writing thread at a failpoint until it is let go."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+        self._reached, self._go = Event(), Event()
+
+    def __call__(self, name: str) -> None:
+        if name == self._place and not self._go.is_set():
+            self._reached.set()
+            assert self._go.wait(20)
+
+    def wait_until_reached(self) -> None:
+        """Wait until the thread is held there."""
+        assert self._reached.wait(20)
+
+    def let_go(self) -> None:
+        """Let the thread go on, now and later."""
+        self._go.set()
