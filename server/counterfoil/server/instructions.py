@@ -36,8 +36,10 @@ already stands for this effect: use that key, or name it in distinct_from if it 
 - continue: recorded; carry on.
 
 PERFORMING. Pass idempotency_key on to the performing system if it takes one. If recorded comes back, \
-send its args and payload byte for byte, not new wording. Copy attempt into record_receipt and \
-record_failure. Get approvals before beginning, so that the effect falls inside the lease.
+send its args and payload byte for byte, not new wording. Where there is room for it (a header, a commit \
+trailer, a reference field), put the operation id into the effect, so that a lookup finds this one and \
+no other. Copy attempt into record_receipt and record_failure. Get approvals before beginning, so that \
+the effect falls inside the lease.
 
 BEGINNING WELL. repeat: unsafe (default; doing it twice does harm), keyed (the performing system itself \
 drops a second request with the same idempotency key; say for how long in key_ttl_seconds), safe (twice \

@@ -79,7 +79,6 @@ class BeginInput(WritingInput):
 class BeginAnswer(OperationAnswer):
     """Answer of begin_operation."""
 
-    idempotency_key: str | None = None
     lease_expires_at: str | None = None
     send_before: str | None = None
     replayed: bool | None = None

@@ -35,7 +35,7 @@ class CheckInput(OperationInput):
     detail: Literal["summary", "full", "args", "payload", "checkpoint", "lookup", "undo", "evidence"] = Field(
         "summary", description="full: whole history; others: that body, whole"
     )
-    offset: Whole = Field(0, description="into a long body")
+    offset: Whole = Field(0, description="next_offset, to read on")
     wait_seconds: Annotated[SecondsOrZero, AfterValidator(_wait)] = Field(
         0, description="0 to 50, for a change"
     )
@@ -49,7 +49,12 @@ class CheckAnswer(OperationAnswer):
     attempts: list[Any] | None = None
     findings: list[Any] | None = None
     history: list[Any] | None = None
-    next_offset: int | None = None
+    detail: str | None = None
+    format: str | None = Field(None, description="how content is to be read: text or json")
+    content: str | None = Field(None, description="characters of the body from offset on")
+    offset: int | None = None
+    characters: int | None = Field(None, description="of the whole body")
+    next_offset: int | None = Field(None, description="send it as offset to read on")
 
 
 async def run(journal: Journal, arguments: CheckInput, caller: Caller) -> dict[str, Any]:

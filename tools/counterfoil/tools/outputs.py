@@ -47,6 +47,8 @@ class OperationAnswer(Answer):
     key: str | None = None
     state: str | None = None
     attempt: int | None = None
+    idempotency_key: str | None = Field(None, description="pass it on to the performing system")
+    receipt: dict[str, Any] | None = Field(None, description="as it was recorded")
     receipts: list[Any] | None = None
     settled_at: str | None = None
     retry_at: str | None = None

@@ -44,6 +44,8 @@ class PlanAnswer(Answer):
     complete: bool | None = None
     cut: bool | None = None
     next_cursor: str | None = None
+    changed_meanwhile: bool | None = None
+    near_runs: list[Any] | None = None
 
 
 async def run(journal: Journal, arguments: PlanInput, caller: Caller) -> dict[str, Any]:
