@@ -1,0 +1,93 @@
+"""Every example tells its story to the end, and would not if the promise were broken."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+STORY_SECONDS = 60
+"""Bound on one story; each takes about five seconds, two of them the wait for a lease."""
+
+LAST_LINES = {
+    "crash_before_receipt": "1 mail, 1 charge",
+    "regenerated_text": "2 requests, the same to the byte; 1 letter",
+}
+
+FAULTS = {
+    "a lookup that finds nothing leads to a second mail": (
+        "crash_before_receipt/outside.py",
+        'if message["Message-Id"] == wanted), None)',
+        "if False), None)",
+        "AssertionError: 2 mails, not 1",
+    ),
+    "a provider that drops no repeats charges twice": (
+        "crash_before_receipt/outside.py",
+        'if charge["key"] == key), None)',
+        "if False), None)",
+        "AssertionError: 2 charges, not 1",
+    ),
+    "a session that sends its own words is refused": (
+        "regenerated_text/agent.py",
+        'answer["recorded"]["payload"]',
+        "text",
+        "ValueError: another letter was posted under the key",
+    ),
+    "a session that sends under a key of its own makes a second letter": (
+        "regenerated_text/agent.py",
+        'text=recorded, key=answer["idempotency_key"]',
+        "text=recorded, key=key",
+        "AssertionError: the second request was not the first one",
+    ),
+}
+
+
+def tell(script: Path, folder: Path) -> "subprocess.CompletedProcess[str]":
+    """Run a story in a home and a temporary folder of its own."""
+    temporary = folder / "tmp"
+    temporary.mkdir()
+    return subprocess.run(
+        [sys.executable, str(script)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=STORY_SECONDS,
+        check=False,
+        cwd=folder,
+        env={
+            **os.environ,
+            "HOME": str(folder),
+            "TMPDIR": str(temporary),
+            "COUNTERFOIL_NAMESPACE": "not the story's",
+            "CLAUDE_CODE_SESSION_ID": "one-conversation-for-all-sessions",
+        },
+    )
+
+
+def test_every_example_is_told_here() -> None:
+    assert {path.parent.name for path in EXAMPLES.glob("*/run.py")} == set(LAST_LINES)
+    assert {path.parent.name for path in EXAMPLES.glob("*/README.md")} == set(LAST_LINES)
+
+
+@pytest.mark.parametrize("name", LAST_LINES)
+def test_an_example_holds_what_it_promises(name: str, tmp_path: Path) -> None:
+    told = tell(EXAMPLES / name / "run.py", tmp_path)
+    assert (told.returncode, told.stderr) == (0, "")
+    assert told.stdout.splitlines()[-1] == LAST_LINES[name]
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_an_example_fails_where_the_promise_is_broken(fault: str, tmp_path: Path) -> None:
+    file, right, wrong, said = FAULTS[fault]
+    story = tmp_path / "story"
+    shutil.copytree(EXAMPLES / Path(file).parent, story, ignore=shutil.ignore_patterns("__pycache__"))
+    source = (story / Path(file).name).read_text()
+    assert source.count(right) == 1
+    (story / Path(file).name).write_text(source.replace(right, wrong))
+    told = tell(story / "run.py", tmp_path)
+    assert told.returncode == 1
+    assert said in told.stderr
