@@ -141,6 +141,8 @@ def classify(operation: Operation, receipt: Receipt, state: State) -> tuple[str,
     for known in operation.receipts:
         if not _is_same(known, receipt) or (receipt.is_accepted and not known.is_accepted):
             continue
+        if known.is_foreign and receipt.is_foreign:
+            return "foreign", known
         if known.is_in_test_for_duplicates or _is_redelivered(known, receipt):
             return "duplicate", known
         if known.is_foreign == receipt.is_foreign and state not in (State.PLANNED, State.FAILED):

@@ -42,10 +42,39 @@ class ReconcileFacts:
 def decide_reconcile(
     operation: Operation | None, given: ReconcileFacts, situation: Situation, *, creation: Creation
 ) -> Verdict:
-    """Record a finding, and settle what it settles."""
+    """Record a finding, and settle what it settles. The same call delivered again changes nothing."""
     draft = Draft(operation, operation_id=creation.id, situation=situation)
     if operation is None:
         draft.create(creation)
+    verdict = _decide(draft, given, situation)
+    if operation is not None and _is_redelivered(operation, given, situation):
+        untouched = Draft(operation, operation_id=creation.id, situation=situation)
+        if len(verdict.events) > len(untouched.events):
+            return untouched.answer("continue", "duplicate")
+    return verdict
+
+
+def _is_redelivered(operation: Operation, given: ReconcileFacts, situation: Situation) -> bool:
+    """Tell whether this very call is on file: its finding, and the receipt that it brings, if any.
+
+    A person's word escalates when it is repeated (it contradicts a receipt, then sets it aside), so that a
+    redelivery must not count as a repetition, however much happened in between.
+    """
+    if situation.call_id is None:
+        return False
+    said = (situation.call_id, given.finding, given.checked_with, given.as_of, given.receipt.evidence_digest)
+    has_finding = any(
+        (known.call_id, known.finding, known.checked_with, known.as_of, known.evidence_digest) == said
+        for known in operation.findings
+    )
+    brought = (given.receipt.kind, given.receipt.system, given.receipt.external_id)
+    return has_finding and (
+        given.receipt.external_id is None
+        or any((known.kind, known.system, known.external_id) == brought for known in operation.receipts)
+    )
+
+
+def _decide(draft: Draft, given: ReconcileFacts, situation: Situation) -> Verdict:
     if given.end_lease and situation.is_person and _end_lease(draft) and given.finding == "inconclusive":
         _keep(draft, given, situation)
         return draft.verdict(Command.RECONCILE, "person_ends_lease")
@@ -209,7 +238,13 @@ def _compensated(draft: Draft, given: ReconcileFacts, situation: Situation) -> V
         return draft.verdict(Command.RECONCILE, "compensated_weak", fields={"receipt": receipt})
     if state in (State.PLANNED, State.IN_PROGRESS, State.FAILED, State.COMPENSATED):
         return draft.verdict(Command.RECONCILE, "compensated", fields={"receipt": receipt})
-    draft.add(EventKind.RECEIPT_RECORDED, **to_data(replace(receipt, is_accepted=True)))
+    if not any(
+        known.is_undo
+        and (known.kind, known.system, known.external_id)
+        == (receipt.kind, receipt.system, receipt.external_id)
+        for known in draft.operation.receipts
+    ):
+        draft.add(EventKind.RECEIPT_RECORDED, **to_data(replace(receipt, is_accepted=True)))
     has_two_effects = dispute is not None and dispute.kind is DisputeKind.EFFECTS
     if has_two_effects and not situation.is_person:
         return draft.verdict(Command.RECONCILE, "compensated_two_effects", fields={"receipt": receipt})
