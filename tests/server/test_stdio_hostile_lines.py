@@ -178,6 +178,29 @@ def test_a_refused_call_of_2026_07_28_carries_its_result_type() -> None:
         assert answer["result"]["resultType"] == "complete"
 
 
+@pytest.mark.usefixtures("works_after")
+def test_calls_that_are_cancelled_at_any_moment_leave_the_server_working(server: StdioProcess) -> None:
+    for number in range(200):
+        server.send(call(f"c{number}", "check_operation", operation="op_x", wait_seconds=number % 3 / 1000))
+        cancelled = {"requestId": f"c{number}", "reason": "no longer wanted"}
+        server.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancelled})
+    server.send(call("last", **BEGIN))
+    while server.receive()["id"] != "last":
+        pass
+
+
+@pytest.mark.usefixtures("works_after")
+def test_calls_sent_together_or_twice_are_each_answered(server: StdioProcess) -> None:
+    calls = [
+        call(f"s{number}", tool, **arguments)
+        for number in range(4)
+        for tool, arguments in (("begin_operation", BEGIN), ("resume_plan", {}))
+    ]
+    server.send(b"\n".join(json.dumps(message).encode() for message in calls + calls))
+    answered = sorted(server.receive()["id"] for _ in range(16))
+    assert answered == sorted(message["id"] for message in calls + calls)
+
+
 def peak_kilobytes(pid: int) -> int:
     """Give the peak resident memory of a process."""
     with open(f"/proc/{pid}/status") as status:

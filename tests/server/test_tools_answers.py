@@ -260,6 +260,37 @@ async def test_many_calls_open_one_journal_and_it_is_closed_at_the_end() -> None
     assert closed == opened
 
 
+async def test_a_caller_that_gives_up_does_not_break_off_the_opening() -> None:
+    opening, may_open = anyio.Event(), anyio.Event()
+
+    @asynccontextmanager
+    async def opener() -> AsyncIterator[Any]:
+        opening.set()
+        await may_open.wait()
+        yield FakeJournal()
+
+    async with Journals.holding(opener) as journals:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(journals.get)
+            await opening.wait()
+            tasks.cancel_scope.cancel()
+            may_open.set()
+        assert await journals.get() is await journals.get()
+
+
+async def test_a_journal_that_fails_to_close_does_not_fail_the_server(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @asynccontextmanager
+    async def opener() -> AsyncIterator[Any]:
+        yield FakeJournal()
+        raise RuntimeError
+
+    async with Journals.holding(opener) as journals:
+        await journals.get()
+    assert "could not be closed in order" in caplog.text
+
+
 async def caller_of_call(
     meta: dict[str, Any] | None = None, client_info: ClientInfo = CLIENT, **given: Any
 ) -> Any:

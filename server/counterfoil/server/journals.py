@@ -60,7 +60,9 @@ class Journals:
             if self._closing.is_set():
                 raise JournalUnavailable("the server is ending", fix="call again once it runs again")
             try:
-                self._journal = await self._tasks.start(self._keep)
+                # Opening is bounded and serves all; a caller that gives up must not break it off.
+                with anyio.CancelScope(shield=True):
+                    journal: Journal = await self._tasks.start(self._keep)
             except Fault as fault:
                 logger.warning("the journal could not be opened: %s", fault.code)
                 raise
@@ -70,7 +72,8 @@ class Journals:
                     f"the journal could not be opened ({type(error).__name__})",
                     fix="a person can see the cause with `counterfoil doctor`",
                 ) from error
-            return self._journal
+            self._journal = journal
+            return journal
 
     async def open_early(self) -> None:
         """Open the journal before the first call needs it; a failure is logged, and told by that call."""
@@ -78,11 +81,19 @@ class Journals:
             await self.get()
 
     async def _keep(self, *, task_status: TaskStatus[Journal] = anyio.TASK_STATUS_IGNORED) -> None:
-        with anyio.CancelScope(shield=True):
-            async with self._opener() as journal:
-                task_status.started(journal)
-                await self._closing.wait()
-        self._closed.set()
+        is_open = False
+        try:
+            with anyio.CancelScope(shield=True):
+                async with self._opener() as journal:
+                    is_open = True
+                    task_status.started(journal)
+                    await self._closing.wait()
+        except Exception:
+            if not is_open:
+                raise
+            logger.exception("the journal could not be closed in order")
+        finally:
+            self._closed.set()
 
     async def _close(self) -> None:
         self._closing.set()
