@@ -85,6 +85,7 @@ class Configuration:
     probes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     redact_names: tuple[str, ...] = ()
     redact_patterns: tuple[str, ...] = ()
+    operator_secret_sha256: str | None = None
 
 
 _Rule = TypeVar("_Rule", AuthorityRule, AssuranceRule, DuplicateRule)
@@ -127,12 +128,15 @@ def _configuration(path: Path, document: dict[str, Any]) -> Configuration:
             "drift",
             "probes",
             "redact",
+            "operator",
         ),
     )
     defaults = _table("defaults", document)
     _known("defaults", defaults, (*DURATIONS, "limits"))
     redact = _table("redact", document)
     _known("redact", redact, ("names", "patterns"))
+    operator = _table("operator", document)
+    _known("operator", operator, ("secret_sha256",))
     drift = _table("drift", document)
     probes = _table("probes", document)
     return Configuration(
@@ -159,6 +163,7 @@ def _configuration(path: Path, document: dict[str, Any]) -> Configuration:
         probes={name: _probe(f"probes.{name}", value) for name, value in probes.items()},
         redact_names=_texts("redact.names", redact.get("names", [])),
         redact_patterns=_patterns("redact.patterns", redact.get("patterns", [])),
+        operator_secret_sha256=_digest("operator.secret_sha256", operator.get("secret_sha256")),
     )
 
 
@@ -237,6 +242,12 @@ def _patterns(name: str, value: Any) -> tuple[str, ...]:
         except re.error as error:
             raise _Wrong(f"{name}[{index}]", f"it is no regular expression: {error}") from None
     return patterns
+
+
+def _digest(name: str, value: Any) -> str | None:
+    if value is not None and not (isinstance(value, str) and re.fullmatch(r"[0-9A-Fa-f]{64}", value)):
+        raise _Wrong(name, "it is the SHA-256 of the secret: 64 hexadecimal digits")
+    return value and value.lower()
 
 
 def _number(name: str, value: Any) -> float:

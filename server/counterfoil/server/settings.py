@@ -37,8 +37,9 @@ _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 class Settings:
     """What a process was told. Durations in seconds.
 
-    `journal` is the URL, `journal_path` the file that it names. `conversation` and `traceparent` are what the
-    environment tells of the caller.
+    `journal` is the URL, `journal_path` the file that it names. `operator_secret_sha256` is what an
+    operator's secret is compared with. `conversation` and `traceparent` are what the environment tells of the
+    caller.
     """
 
     journal: str
@@ -58,6 +59,7 @@ class Settings:
     probes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     redact_names: tuple[str, ...] = ()
     redact_patterns: tuple[str, ...] = ()
+    operator_secret_sha256: str | None = None
     config_path: Path | None = None
     conversation: str | None = None
     traceparent: str | None = None
@@ -111,6 +113,7 @@ def load_settings(
         probes=configuration.probes,
         redact_names=configuration.redact_names,
         redact_patterns=configuration.redact_patterns,
+        operator_secret_sha256=configuration.operator_secret_sha256,
         config_path=configuration.path,
         conversation=_short(environ.get("COUNTERFOIL_CONVERSATION") or environ.get("CLAUDE_CODE_SESSION_ID")),
         traceparent=_traceparent(environ.get("TRACEPARENT")),

@@ -1,0 +1,118 @@
+"""The command line for people: its commands, its help, and how every failure is told."""
+
+from collections.abc import Sequence
+
+import click
+
+from counterfoil.server.logs import logger
+from counterfoil.server.people.connecting import config, demo, serve
+from counterfoil.server.people.deciding import close, reconcile
+from counterfoil.server.people.doctor import doctor
+from counterfoil.server.people.health import check
+from counterfoil.server.people.looking import find, plan, runs, show
+from counterfoil.server.people.output import prepare_streams, tell, write_json
+from counterfoil.server.people.proving import verify
+from counterfoil.server.people.request import Request
+from counterfoil.server.people.teaching import TeachingGroup, with_json, with_settings
+from counterfoil.server.people.watching import tail
+from counterfoil.server.settings import SettingsError
+from counterfoil.server.version import version
+from counterfoil.store.errors import Fault, InvalidArgument, JournalUnavailable, TooLarge, UnsupportedVersion
+
+__all__ = ["cli", "run"]
+
+_REFUSED, _USAGE, _UNAVAILABLE, _INTERRUPTED = 1, 2, 3, 130
+
+_SECTIONS = {
+    "Look": ("runs", "plan", "show", "find", "tail"),
+    "Settle": ("reconcile", "close"),
+    "Care": ("check", "doctor", "verify"),
+    "Connect": ("serve", "config", "demo"),
+}
+
+_EXAMPLES = (
+    "counterfoil demo                              see what it is for",
+    "counterfoil config claude-code                connect a client",
+    "counterfoil runs                              what is going on",
+    "counterfoil plan weekly-report/2026-W48       what is in doubt there",
+    "counterfoil show weekly-report/2026-W48 email:alice",
+    "counterfoil reconcile OPERATION --finding not_performed --checked-with 'the bank'",
+    "counterfoil check && echo in order",
+)
+
+
+@click.group(cls=TeachingGroup, sections=_SECTIONS, examples=_EXAMPLES, invoke_without_command=True)
+@with_settings
+@with_json
+@click.version_option(version(), message="counterfoil %(version)s")
+@click.pass_context
+def cli(context: click.Context) -> None:
+    """Counterfoil is a journal of what agents do to the outside world: written before each external effect,
+    matched with a receipt after it. Whoever takes an interrupted run up again reads what is done, what is in
+    doubt and what may be done now, instead of guessing.
+
+    Without a command it serves MCP over stdio, as a client starts it.
+    """
+    if context.invoked_subcommand is None:
+        raise click.UsageError("Name a command; without one, serving takes no such options.")
+
+
+for _command in (runs, plan, show, find, tail, reconcile, close, check, doctor, verify, serve, config, demo):
+    cli.add_command(_command)
+
+
+def run(words: Sequence[str]) -> int:
+    """Carry out what a person typed and give the exit code; no failure shows as a traceback."""
+    prepare_streams()
+    request = Request(as_json="--json" in words)
+    try:
+        code = cli.main(list(words), prog_name="counterfoil", standalone_mode=False, obj=request)
+    except click.ClickException as error:
+        return _say_usage(request, error)
+    except SettingsError as error:
+        _say(
+            request, "invalid_argument", str(error), "mend this setting; `counterfoil doctor` shows them all"
+        )
+        return _USAGE
+    except Fault as fault:
+        return _say_fault(request, fault)
+    except (KeyboardInterrupt, click.Abort):
+        return _INTERRUPTED
+    except Exception as error:
+        logger.debug("the command failed", exc_info=error)
+        _say(
+            request,
+            "internal",
+            f"this failed in a way that was not foreseen ({type(error).__name__})",
+            "run it again with --log debug to see where; `counterfoil check` looks at the journal",
+        )
+        return _REFUSED
+    return code if isinstance(code, int) else 0
+
+
+def _say_usage(request: Request, error: click.ClickException) -> int:
+    context = getattr(error, "ctx", None)
+    name = context.command_path if context is not None else "counterfoil"
+    _say(request, "invalid_argument", error.format_message(), f"see `{name} --help`")
+    return _USAGE
+
+
+def _say_fault(request: Request, fault: Fault) -> int:
+    candidates = tuple(getattr(fault, "candidates", ()))
+    if request.as_json:
+        write_json(fault.as_dict())
+    else:
+        _say(request, fault.code, fault.message, fault.fix)
+        for candidate in candidates:
+            tell(f"  near: {candidate}")
+    if isinstance(fault, InvalidArgument | TooLarge):
+        return _USAGE
+    return _UNAVAILABLE if isinstance(fault, JournalUnavailable | UnsupportedVersion) else _REFUSED
+
+
+def _say(request: Request, code: str, message: str, fix: str) -> None:
+    if request.as_json:
+        write_json({"code": code, "message": message, "fix": fix, "recorded": False})
+    else:
+        tell(f"counterfoil: {message}")
+        tell(f"  {fix}")

@@ -1,0 +1,105 @@
+"""Connects clients and shows the promise: `serve`, `config CLIENT`, `demo`."""
+
+import json
+import os
+import sys
+
+import click
+
+from counterfoil.server.clients import CLIENTS, server_command
+from counterfoil.server.main import HTTP_REFUSAL, run_server
+from counterfoil.server.people.output import tell, write, write_json
+from counterfoil.server.people.request import Request
+from counterfoil.server.people.teaching import teaching_command
+
+__all__ = ["config", "demo", "serve"]
+
+_PASSED_ON = ("journal", "namespace", "config")
+"""The settings that a client's configuration repeats: clients do not hand their environment on."""
+
+
+@teaching_command(
+    short="MCP over stdio, as a client starts it",
+    examples=["counterfoil", "counterfoil serve --tools core", "counterfoil serve --journal /srv/journal.db"],
+)
+@click.option(
+    "--tools",
+    type=click.Choice(["core", "all"]),
+    help="Which tools are offered; this version has the core ones.",
+)
+@click.option("--http", metavar="HOST:PORT", help="Not in this version, which serves stdio only.")
+def serve(request: Request, *, tools: str | None, http: str | None) -> int:
+    """Serve MCP over stdin and stdout; a client starts this itself.
+
+    It ends with its client: when stdin closes, or at SIGTERM, SIGINT or SIGHUP.
+    """
+    if http is not None:
+        raise click.UsageError(HTTP_REFUSAL)
+    return run_server({**request.flags, "tools": tools})
+
+
+@teaching_command(
+    short="print a client's configuration",
+    examples=[
+        "counterfoil config claude-code",
+        "counterfoil config codex >> ~/.codex/config.toml",
+        "counterfoil config cursor --uvx --journal /srv/journal.db",
+    ],
+)
+@click.argument("client", type=click.Choice(sorted(CLIENTS)), metavar="CLIENT")
+@click.option("--uvx", "with_uvx", is_flag=True, help="Let uvx fetch and start it.")
+@click.option("--tools", type=click.Choice(["core", "all"]), help="Which tools this client is offered.")
+def config(request: Request, client: str, *, with_uvx: bool, tools: str | None) -> int:
+    """Print the configuration by which CLIENT starts this server.
+
+    CLIENT is claude-code, claude-desktop, codex, cursor, gemini, letta-code or vscode. The configuration
+    goes to stdout, where it belongs to stderr; nothing is changed. A journal, namespace or configuration
+    file that is set here, by option or environment, is written into it.
+    """
+    settings = request.settings
+    arguments: list[str] = [] if tools is None else ["--tools", tools]
+    for name in _PASSED_ON:
+        if request.flags.get(name) or os.environ.get(f"COUNTERFOIL_{name.upper()}"):
+            value = {
+                "journal": str(settings.journal_path),
+                "namespace": settings.namespace,
+                "config": str(settings.config_path and settings.config_path.absolute()),
+            }[name]
+            arguments += [f"--{name}", value]
+    connection = server_command(with_uvx=with_uvx, arguments=arguments, argv0=sys.argv[0])
+    chosen = CLIENTS[client]
+    text = chosen.write(connection)
+    if request.as_json:
+        write_json(
+            {
+                "client": client,
+                "file": chosen.file,
+                "command": connection.command,
+                "args": list(connection.args),
+                "add": None if chosen.add is None else chosen.add(connection),
+                "configuration": text if client == "codex" else json.loads(text),
+            }
+        )
+        return 0
+    tell(f"{chosen.title}: this goes into {chosen.file}.")
+    if chosen.add is not None:
+        tell(f"Or let it add the server itself:  {chosen.add(connection)}")
+    if chosen.note is not None:
+        tell(chosen.note)
+    write(text)
+    return 0
+
+
+@teaching_command(
+    short="kill an agent, and watch the next one not repeat it",
+    examples=["counterfoil demo", "counterfoil demo --json"],
+)
+def demo(request: Request) -> int:
+    """Kill an agent between effect and receipt, and watch the next one not do it twice.
+
+    Nothing is set up and nothing is faked: a real server, real clients, a real kill, a real outside system
+    in a temporary folder. It takes half a minute.
+    """
+    from counterfoil.server.demo import run_demo
+
+    return run_demo(as_json=request.as_json)

@@ -1,0 +1,121 @@
+"""Carries a decision out: as a person's, if one was shown to be there, or else as an agent's claim."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from counterfoil.server.people import rendering as show
+from counterfoil.server.people.operation_page import summary
+from counterfoil.server.people.output import tell, write, write_json
+from counterfoil.server.people.person import answers_at_terminal, brings_secret, is_at_terminal
+from counterfoil.server.people.request import Request
+from counterfoil.store.domain.commands import Caller, CheckOperation, OperationRef
+from counterfoil.store.domain.untrusted import escape_untrusted
+
+if TYPE_CHECKING:
+    from counterfoil.store.journal import Journal
+
+__all__ = ["decide"]
+
+Command = Callable[["Journal", Caller, str | None], Awaitable[dict[str, Any]]]
+"""Carries the decision out, as this caller, after that moment at which the person saw the operation."""
+
+_SETTLES: Mapping[str, tuple[str, ...]] = {
+    "performed": ("succeeded",),
+    "not_performed": ("failed", "planned"),
+    "compensated": ("compensated",),
+    "inconclusive": (),
+    "timed_out": ("timed_out",),
+    "cancelled": ("cancelled",),
+}
+"""The states in which what was asked holds."""
+
+_MEANINGS = {
+    "performed": "It happened: with a reference of the performing system (--external-id) it counts as done, "
+    "without one this is kept as a claim.",
+    "not_performed": "It did not happen, and nothing can still arrive: an agent may then perform it again.",
+    "compensated": "It happened and was undone: with the undoing's reference (--external-id) it is closed.",
+    "inconclusive": "It could not be found out. With --end-lease the live attempt is over.",
+    "timed_out": "Nobody waits any longer: it counts as failed, without evidence. This is final.",
+    "cancelled": "It is given up. This is final.",
+}
+
+_CLAIM = (
+    "counterfoil: no terminal and no operator's secret, so nobody was shown to be a person: "
+    "this is kept as an agent's claim"
+)
+
+
+def decide(
+    request: Request,
+    ref: OperationRef,
+    work: Command,
+    *,
+    name: str,
+    asked: str,
+    wanted: str,
+    secret: str | None,
+) -> int:
+    """Find out whether a person decides, carry the decision out, and say what came of it."""
+    is_person, seen_at = brings_secret(request.settings, secret_file=secret), None
+    if not is_person and is_at_terminal():
+        shown = anyio.run(_look, request, ref, name)
+        if not answers_at_terminal(_question(shown, asked, wanted), accepted=_names(shown)):
+            tell("counterfoil: not confirmed; nothing was recorded")
+            return 1
+        is_person, seen_at = True, shown["as_of"]
+
+    async def carry_out() -> dict[str, Any]:
+        async with request.journal() as journal:
+            return await work(journal, request.caller(name, is_person=is_person), seen_at)
+
+    answer = anyio.run(carry_out)
+    is_settled = _is_settled(answer, wanted)
+    if not is_person:
+        tell(_CLAIM + ("." if is_settled else ", which did not settle what was asked."))
+    if request.as_json:
+        write_json({**answer, "decided_as": "person" if is_person else "claim", "settled": is_settled})
+    else:
+        _say(answer)
+    return 0 if is_settled else 1
+
+
+async def _look(request: Request, ref: OperationRef, name: str) -> dict[str, Any]:
+    async with request.journal() as journal:
+        return await journal.check_operation(CheckOperation(ref=ref), request.caller(name))
+
+
+def _names(shown: Mapping[str, Any]) -> tuple[str, str]:
+    return shown["key"], shown["operation"]
+
+
+def _question(shown: Mapping[str, Any], asked: str, wanted: str) -> str:
+    return (
+        f"{show.rendered(summary(shown))}\n\n"
+        f"You are about to record: {escape_untrusted(asked, limit=200)}.\n{_MEANINGS[wanted]}\n"
+        "To confirm, type the operation's key or its id; anything else leaves it as it is.\n> "
+    )
+
+
+def _is_settled(answer: Mapping[str, Any], wanted: str) -> bool:
+    """Tell whether what was asked now holds, or was taken as it was meant."""
+    if answer["state"] in _SETTLES[wanted]:
+        return True
+    return bool(answer["next"] == "continue" and answer["reason"] != "claimed")
+
+
+def _say(answer: Mapping[str, Any]) -> None:
+    lines = [
+        show.facts(
+            [
+                ("operation", show.plain(answer["operation"])),
+                ("key", show.plain(answer["key"])),
+                ("state", show.state(answer["state"])),
+                ("answer", show.plain(f"{answer['next']}: {answer['reason']}")),
+                ("", show.plain(answer["guidance"])),
+                *((("warning"), show.plain(warning)) for warning in answer.get("warnings", ())),
+            ]
+        )
+    ]
+    write(show.rendered(*lines))

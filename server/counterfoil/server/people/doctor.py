@@ -1,0 +1,154 @@
+"""`doctor`: what is used and why, where each setting came from, and what is wrong."""
+
+import os
+import platform
+import sqlite3
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+from rich.text import Text
+
+from counterfoil.server.configuration import DURATIONS
+from counterfoil.server.people import rendering as show
+from counterfoil.server.people.health import Examination, examination_lines, examine
+from counterfoil.server.people.output import write, write_json
+from counterfoil.server.people.person import SECRET_FILE_VARIABLE
+from counterfoil.server.people.request import Request
+from counterfoil.server.people.teaching import teaching_command
+from counterfoil.server.settings import Settings
+from counterfoil.server.version import version
+from counterfoil.store.errors import Fault, JournalUnavailable, UnsupportedVersion
+
+__all__ = ["doctor", "origins"]
+
+_MAKING_A_SECRET = (
+    "none is configured. To make one:  umask 077; openssl rand -hex 32 > FILE  by who keeps it, then "
+    "put  secret_sha256 = \"…\"  with the sum of  tr -d '\\n' < FILE | sha256sum  under [operator] into "
+    f"counterfoil.toml, and name FILE by {SECRET_FILE_VARIABLE}"
+)
+
+
+@teaching_command(
+    short="what is used and why, and what is wrong",
+    examples=["counterfoil doctor", "counterfoil doctor --json --journal /srv/journal.db"],
+)
+def doctor(request: Request) -> int:
+    """Say what is used and why, and what is wrong.
+
+    Version, Python, SQLite and its journal mode with the reason, the file system, the settings and where
+    each of them came from, and the checks of `counterfoil check`. Exit codes as there.
+    """
+    settings = request.settings
+    found, fault = _examined(request)
+    code = 3 if fault is not None else 1 if found.problems else 0
+    program = {
+        "version": version(),
+        "python": f"{platform.python_version()} ({sys.executable})",
+        "platform": platform.platform(),
+        "sqlite": sqlite3.sqlite_version,
+    }
+    operator = (
+        "configured: its bearer counts as a person" if settings.operator_secret_sha256 else _MAKING_A_SECRET
+    )
+    if request.as_json:
+        write_json(
+            {
+                **found.as_dict(),
+                "status": "unavailable" if fault is not None else found.status,
+                "fault": None if fault is None else fault.as_dict(),
+                "program": program,
+                "settings": origins(settings, request.flags, os.environ),
+                "operator_secret": settings.operator_secret_sha256 is not None,
+            }
+        )
+        return code
+    parts: list[Any] = [Text("Program", "bold"), show.indented(show.facts(program.items())), Text("")]
+    parts += [Text("Settings", "bold"), _settings(origins(settings, request.flags, os.environ)), Text("")]
+    parts += [Text("Operator's secret", "bold"), show.indented(show.plain(operator)), Text("")]
+    if fault is not None:
+        parts += [Text("Journal", "bold"), show.indented(_unavailable(settings, fault))]
+    else:
+        reason = {name: found.facts[name] for name in _reasons(found)}
+        parts += [
+            Text("Journal", "bold"),
+            show.indented(examination_lines(found)),
+            Text(""),
+            show.indented(show.facts((name.replace("_", " "), value) for name, value in reason.items())),
+        ]
+    write(show.rendered(*parts))
+    return code
+
+
+def _examined(request: Request) -> tuple[Examination, Fault | None]:
+    async def work() -> Examination:
+        async with request.journal() as journal:
+            return await examine(journal, request)
+
+    try:
+        return anyio.run(work), None
+    except (JournalUnavailable, UnsupportedVersion) as fault:
+        return Examination(), fault
+
+
+def _unavailable(settings: Settings, fault: Fault) -> Any:
+    return show.facts(
+        [
+            ("journal", show.plain(settings.journal_path)),
+            ("status", Text("unavailable", "bold red")),
+            ("problem", show.plain(fault.message, "red")),
+            ("to do", show.plain(fault.fix)),
+        ]
+    )
+
+
+def _reasons(found: Examination) -> list[str]:
+    return [name for name in found.facts if name not in ("engine", "path", "size_bytes")]
+
+
+def _settings(settings: list[dict[str, Any]]) -> Any:
+    rows = [(setting["name"], str(setting["value"]), setting["from"]) for setting in settings]
+    return show.indented(show.table("setting", "value", "from", rows=rows, narrow=["setting"]))
+
+
+def origins(
+    settings: Settings, flags: Mapping[str, str | None], environment: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Give each setting with its value and where it came from: option, variable, file or default."""
+    document = _document(settings.config_path)
+    defaults = document.get("defaults", {})
+    file = str(settings.config_path)
+
+    def origin(name: str, *, is_in_file: bool) -> str:
+        if flags.get(name):
+            return f"--{name}"
+        variable = f"COUNTERFOIL_{name.upper()}"
+        if environment.get(variable):
+            return variable
+        return file if is_in_file else "default"
+
+    named: list[tuple[str, Any, str]] = [
+        ("config", file if settings.config_path else "none", origin("config", is_in_file=False)),
+        ("journal", settings.journal, origin("journal", is_in_file="journal" in document)),
+        ("namespace", settings.namespace, origin("namespace", is_in_file="namespace" in document)),
+        ("log", settings.log_level, origin("log", is_in_file=False)),
+        ("tools", settings.tools, origin("tools", is_in_file=False)),
+    ]
+    named += [
+        (name, getattr(settings, name), origin(name, is_in_file=name in defaults)) for name in DURATIONS
+    ]
+    named += [
+        (name, f"{len(document[name])} in the file", file)
+        for name in ("authority", "assurance", "duplicates", "drift", "probes", "redact", "operator")
+        if name in document
+    ]
+    if "limits" in defaults:
+        named.append(("limits", ", ".join(f"{k} {v}" for k, v in defaults["limits"].items()), file))
+    return [{"name": name, "value": value, "from": source} for name, value, source in named]
+
+
+def _document(path: Path | None) -> dict[str, Any]:
+    return {} if path is None else tomllib.loads(path.read_text(encoding="utf-8"))

@@ -1,0 +1,229 @@
+"""Looks into the journal: `runs`, `plan`, `show`, `find`."""
+
+from typing import Any
+
+import anyio
+import click
+from rich.text import Text
+
+from counterfoil.server.people import rendering as show_
+from counterfoil.server.people.gathering import owners_of, whole_operation, whole_plan, whole_runs
+from counterfoil.server.people.operation_page import operation_page
+from counterfoil.server.people.output import write, write_json
+from counterfoil.server.people.request import Request, operation_ref
+from counterfoil.server.people.teaching import teaching_command
+from counterfoil.store.domain.model import State
+
+__all__ = ["find", "plan", "runs", "show"]
+
+
+@teaching_command(
+    short="the runs, most recently touched first",
+    examples=["counterfoil runs", "counterfoil runs --all --json"],
+)
+@click.option("--all", "every", is_flag=True, help="Finished runs as well.")
+@click.option("-n", "--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
+def runs(request: Request, *, every: bool, limit: int) -> int:
+    """List the runs, the most recently touched first.
+
+    Without --all: those that are not finished, and any with an operation in progress, in doubt or disputed.
+    """
+
+    async def work() -> dict[str, Any]:
+        async with request.journal() as journal:
+            include = "all" if every else "open"
+            return await whole_runs(journal, request.caller("runs"), include=include, limit=limit)
+
+    answer = anyio.run(work)
+    if request.as_json:
+        write_json(answer)
+        return 0
+    rows = [
+        (
+            show_.plain(run["run"]),
+            show_.counts(run["counts"]),
+            show_.plain(show_.moment(run["touched_at"])),
+            show_.plain(run.get("finished_as") or "open"),
+        )
+        for run in answer["runs"]
+    ]
+    if not rows:
+        write("No runs on record." if every else "No open runs. `counterfoil runs --all` lists the others.")
+        return 0
+    write(show_.rendered(show_.table("run", "operations", "touched", "run is", rows=rows, narrow=["run is"])))
+    if answer["cut"]:
+        write(f"More than {limit}: give a larger --limit.")
+    return 0
+
+
+@teaching_command(
+    short="what is in doubt, to do, waiting or settled in a run",
+    examples=[
+        "counterfoil plan weekly-report/2026-W48",
+        "counterfoil plan weekly-report/2026-W48 --all --json",
+    ],
+)
+@click.argument("run")
+@click.option("--all", "every", is_flag=True, help="Settled steps as well.")
+def plan(request: Request, run: str, *, every: bool) -> int:
+    """Show the resume plan of RUN: what is in doubt, to be done, waiting or settled.
+
+    It is what an agent gets when it takes the run up again.
+    """
+
+    async def work() -> dict[str, Any]:
+        async with request.journal() as journal:
+            include = "all" if every else "open"
+            return await whole_plan(journal, request.caller("plan"), run=run, include=include)
+
+    answer = anyio.run(work)
+    if request.as_json:
+        write_json(answer)
+        return 0
+    head = Text.assemble(
+        "run ",
+        show_.plain(answer["run"]["run"], "bold"),
+        f" as of {show_.moment(answer['as_of'])}: ",
+        show_.counts(answer["counts"]),
+    )
+    parts: list[Any] = [head, Text("")]
+    if answer.get("damaged"):
+        parts.append(
+            Text(f"{answer['damaged']} operations are missing: `counterfoil verify` says more.", "bold red")
+        )
+    if answer["steps"]:
+        parts += [_steps(answer["steps"]), Text("")]
+        parts += [
+            Text.assemble(show_.plain(f"{reason}: ", "bold"), show_.plain(text))
+            for reason, text in answer["guidances"].items()
+        ]
+    else:
+        parts.append(Text("Nothing is open. `--all` lists what is settled."))
+    write(show_.rendered(*parts))
+    return 0
+
+
+def _steps(steps: list[dict[str, Any]]) -> Any:
+    return show_.table(
+        "next",
+        "state",
+        show_.OPERATION,
+        "action, target",
+        "age",
+        rows=[
+            (
+                Text.assemble(show_.verb(step["next"]), "\n", show_.plain(step["reason"], "bright_black")),
+                show_.state(step["state"]),
+                show_.name_and_id(step["key"], step["operation"]),
+                _what(step),
+                show_.age(step["age_seconds"]),
+            )
+            for step in steps
+        ],
+        narrow=["state", "age"],
+    )
+
+
+def _what(step: dict[str, Any]) -> Text:
+    target = step.get("target")
+    return Text.assemble(
+        show_.plain(step["action"]), *(() if target is None else ("\n", show_.plain(target, "bright_black")))
+    )
+
+
+@teaching_command(
+    short="all that is on file of one operation",
+    examples=[
+        "counterfoil show op_4cmf3jvlp3ym4lxh7y2q",
+        "counterfoil show weekly-report/2026-W48 email:alice",
+        "counterfoil show weekly-report/2026-W48 email:alice --json",
+    ],
+)
+@click.argument("operation", nargs=-1, required=True, metavar="OPERATION | RUN KEY")
+def show(request: Request, operation: tuple[str, ...]) -> int:
+    """Show all that is on file of one operation.
+
+    State, attempts, receipts, findings, what it is and what was sent, and its history.
+    """
+
+    async def work() -> dict[str, Any]:
+        async with request.journal() as journal:
+            ref = operation_ref(operation)
+            return await whole_operation(journal, request.caller("show"), ref=ref)
+
+    answer = anyio.run(work)
+    if request.as_json:
+        write_json(answer)
+    else:
+        write(show_.rendered(*operation_page(answer)))
+    return 0
+
+
+@teaching_command(
+    short="operations by state, text, action or reference",
+    examples=[
+        "counterfoil find --state in_doubt",
+        "counterfoil find --text alice --action mail.send",
+        "counterfoil find --external-id '<m-1@example.org>'",
+    ],
+)
+@click.option("--run", help="Of this run.")
+@click.option("--action", help="With exactly this action.")
+@click.option("--state", type=click.Choice([state.value for state in State]), help="In this state now.")
+@click.option("--text", help="With this text in key, action, target or run.")
+@click.option("--external-id", help="With a receipt that has this reference: who did this?")
+@click.option("--system", help="With --external-id: a reference of this system.")
+@click.option("-n", "--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
+def find(
+    request: Request,
+    *,
+    run: str | None,
+    action: str | None,
+    state: str | None,
+    text: str | None,
+    external_id: str | None,
+    system: str | None,
+    limit: int,
+) -> int:
+    """Find operations, the most recently changed first.
+
+    Finding none is no error, and no proof that nothing was done.
+    """
+    others = (run, action, state, text)
+    if external_id is not None and any(other is not None for other in others):
+        raise click.UsageError("--external-id stands alone, or with --system.")
+    if system is not None and external_id is None:
+        raise click.UsageError("--system says whose --external-id it is.")
+
+    async def work() -> list[dict[str, Any]]:
+        async with request.journal() as journal:
+            if external_id is not None:
+                caller = request.caller("find")
+                return await owners_of(journal, caller, external_id=external_id, system=system)
+            return await journal.reader.find(run=run, action=action, state=state, text=text, limit=limit + 1)
+
+    found = anyio.run(work)
+    is_cut = len(found) > limit
+    if request.as_json:
+        write_json({"operations": found[:limit], "cut": is_cut})
+        return 0
+    if not found:
+        write("Nothing on file fits. That does not prove that nothing was done.")
+        return 0
+    rows = [
+        (
+            show_.state(step["state"]),
+            show_.plain(step["run"]),
+            show_.name_and_id(step["key"], step["operation"]),
+            _what(step),
+        )
+        for step in found[:limit]
+    ]
+    write(
+        show_.rendered(
+            show_.table("state", "run", show_.OPERATION, "action, target", rows=rows, narrow=["state"])
+        )
+    )
+    if is_cut:
+        write(f"More than {limit}: give a larger --limit, or say more.")
+    return 0

@@ -1,0 +1,187 @@
+"""Lays out one operation for a person: what it is, where it stands, and what led there."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from counterfoil.server.people import rendering as show
+
+__all__ = ["operation_page", "summary", "what", "who"]
+
+_BODY_SHOWN = 600
+"""Characters of a body on the page; `--json` gives it whole."""
+
+_DATA_SHOWN = 160
+_FOR_PROGRAMS = (
+    "namespace",
+    "run",
+    "position",
+    "call_id",
+    "generation",
+    "since_floor",
+    "granted_at",
+    "lease_until",
+    "recorded_at",
+    "ended_at",
+)
+"""What an event's line says already, or what only programs read."""
+
+
+def operation_page(answer: Mapping[str, Any]) -> list[RenderableType]:
+    """Give the parts of the page that `whole_operation` fills."""
+    parts: list[RenderableType] = [summary(answer)]
+    for heading, content in (
+        ("Attempts", _attempts(answer)),
+        ("Receipts", _receipts(answer)),
+        ("Findings", _findings(answer)),
+        ("History", _history(answer)),
+    ):
+        if content is not None:
+            parts += [Text(""), Text(heading, "bold"), show.indented(content)]
+    for name in ("args", "payload", "declared_lookup", "undo", "evidence"):
+        if name in answer:
+            parts += [Text(""), _body(name, answer[name])]
+    return parts
+
+
+def summary(answer: Mapping[str, Any]) -> RenderableType:
+    """Give what identifies the operation and says where it stands."""
+    decision = answer.get("decision")
+    return show.facts(
+        [
+            ("operation", show.plain(answer["operation"], "bold")),
+            ("run", show.plain(answer["run"])),
+            ("key", show.plain(answer["key"], "bold")),
+            ("action", _optional(answer.get("action"))),
+            ("target", _optional(answer.get("target"))),
+            ("state", show.state(answer["state"])),
+            ("disputed by", _optional(answer.get("dispute"))),
+            (
+                "decided",
+                decision
+                and show.plain(
+                    f"{decision['outcome']} by {decision['by']} at {show.moment(decision['at'])}: "
+                    f"{decision['reason']}"
+                ),
+            ),
+            ("next", Text.assemble(show.verb(answer["next"]), ": ", show.plain(answer["reason"]))),
+            ("", show.plain(answer["guidance"])),
+            ("retry at", _optional(show.moment(answer.get("retry_at")))),
+            ("look since", _optional(show.moment(answer.get("since")))),
+            ("settles at", _optional(show.moment(answer.get("settle_until")))),
+            ("settled at", _optional(show.moment(answer.get("settled_at")))),
+            ("repeat", _optional(answer.get("repeat"))),
+            ("depends on", _optional(", ".join(answer.get("depends_on", ())) or None)),
+            ("compensates", _optional(answer.get("compensates"))),
+            ("as of", show.plain(show.moment(answer["as_of"]))),
+        ]
+    )
+
+
+def _optional(value: Any) -> Text | None:
+    return None if value is None else show.plain(value)
+
+
+def _attempts(answer: Mapping[str, Any]) -> RenderableType | None:
+    return _rows(
+        answer.get("attempts"),
+        {
+            "#": lambda attempt: show.plain(attempt["attempt"]),
+            "outcome": lambda attempt: show.plain(attempt["outcome"]),
+            "granted, ended": lambda attempt: _lines(
+                f"{show.moment(attempt['granted_at'])} {attempt['granted_as']}",
+                f"{show.moment(attempt['ended_at'])} ended"
+                if "ended_at" in attempt
+                else f"{show.moment(attempt['lease_expires_at'])} end of its lease",
+            ),
+            "idempotency key, error": lambda attempt: _lines(
+                attempt.get("idempotency_key"), attempt.get("error")
+            ),
+        },
+    )
+
+
+def _lines(*texts: str | None) -> Text:
+    return Text("\n").join(show.plain(text) for text in texts if text is not None)
+
+
+def _receipts(answer: Mapping[str, Any]) -> RenderableType | None:
+    return _rows(
+        answer.get("receipts"),
+        {
+            "#": lambda receipt: show.plain(receipt["receipt"]),
+            "reference": lambda receipt: show.plain(
+                receipt.get("external_id") or receipt.get("url") or "none"
+            ),
+            "kind, system": lambda receipt: show.plain(f"{receipt['kind']}, {receipt.get('system') or '?'}"),
+            "assurance": lambda receipt: show.plain(_standing(receipt)),
+            "recorded": lambda receipt: show.plain(show.moment(receipt["recorded_at"])),
+        },
+    )
+
+
+def _standing(receipt: Mapping[str, Any]) -> str:
+    marks = [mark for mark in ("foreign", "unannounced", "undoing", "set_aside") if receipt.get(mark)]
+    if receipt.get("final") is False:
+        marks.append("not final")
+    return ", ".join([receipt["assurance"], "accepted" if receipt["accepted"] else "kept", *marks])
+
+
+def _findings(answer: Mapping[str, Any]) -> RenderableType | None:
+    return _rows(
+        answer.get("findings"),
+        {
+            "finding": lambda finding: show.plain(finding["finding"]),
+            "checked with": lambda finding: show.plain(finding["checked_with"]),
+            "by": lambda finding: show.plain(finding["by"]),
+            "attempt": lambda finding: show.plain(finding["attempt"]),
+            "recorded": lambda finding: show.plain(show.moment(finding["recorded_at"])),
+        },
+    )
+
+
+def _history(answer: Mapping[str, Any]) -> RenderableType | None:
+    return _rows(
+        answer.get("history"),
+        {
+            "#": lambda entry: show.plain(entry["seq"]),
+            "at": lambda entry: show.plain(show.moment(entry["at"])),
+            "event": lambda entry: show.plain(entry["event"]),
+            "what": lambda entry: show.plain(what(entry)),
+            "by": lambda entry: show.plain(who(entry["caller"])),
+        },
+    )
+
+
+def what(event: Mapping[str, Any]) -> str:
+    """Say in one line what an event's data are, as far as they are short and for people."""
+    return ", ".join(
+        f"{name} {value}"
+        for name, value in event["data"].items()
+        if name not in _FOR_PROGRAMS and isinstance(value, str | int) and not isinstance(value, bool)
+    )[:_DATA_SHOWN]
+
+
+def who(caller: Mapping[str, Any]) -> str:
+    """Name the caller of an event in a few words."""
+    if caller.get("person"):
+        return f"a person ({caller.get('tool', '')})"
+    name = caller.get("agent") or caller.get("client") or caller.get("principal") or "?"
+    return f"{name} ({caller['tool']})" if caller.get("tool") else str(name)
+
+
+def _rows(entries: Any, columns: Mapping[str, Any]) -> RenderableType | None:
+    if not entries:
+        return None
+    rows = [[give(entry) for give in columns.values()] for entry in entries]
+    return show.table(*columns, rows=rows, narrow=["#", "outcome", "event"])
+
+
+def _body(name: str, body: Mapping[str, Any]) -> RenderableType:
+    content = body["content"]
+    left = len(content) - _BODY_SHOWN
+    note = f" (the first {_BODY_SHOWN} of {len(content)} characters; --json gives all)" if left > 0 else ""
+    heading = Text.assemble((name.replace("declared_", "").capitalize(), "bold"), note)
+    return Group(heading, show.indented(show.plain(content[:_BODY_SHOWN])))

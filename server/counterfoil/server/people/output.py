@@ -1,0 +1,68 @@
+"""Writes to a person's terminal or to a program: whole, inert, and quiet when nobody reads any more."""
+
+import json
+import os
+import sys
+from contextlib import suppress
+from typing import Any, TextIO
+
+from counterfoil.store.domain.untrusted import escape_untrusted
+
+__all__ = ["as_json_text", "is_read", "prepare_streams", "tell", "write", "write_json"]
+
+_LONGEST_LINE = 4_000
+
+_gone: list[TextIO] = []
+"""The streams that nobody reads any more."""
+
+
+def prepare_streams() -> None:
+    """Let the standard streams write any character, escaped where their encoding has none for it."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def write(text: str) -> None:
+    """Write `text` and a line break to stdout; a reader that has gone away is no error."""
+    try:
+        sys.stdout.write(text.rstrip("\n") + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence(sys.stdout)
+
+
+def is_read() -> bool:
+    """Tell whether somebody may still be reading stdout."""
+    return sys.stdout not in _gone
+
+
+def write_json(value: Any, *, compact: bool = False) -> None:
+    """Write one JSON document to stdout."""
+    write(as_json_text(value, compact=compact))
+
+
+def as_json_text(value: Any, *, compact: bool = False) -> str:
+    r"""Give `value` as JSON in which every character that could act on a terminal is a \u escape."""
+    layout: dict[str, Any] = {"separators": (",", ":")} if compact else {"indent": 2}
+    text = json.dumps(value, ensure_ascii=False, **layout)
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)
+
+
+def tell(text: str) -> None:
+    """Write a line to stderr: what is not the answer itself."""
+    with suppress(OSError):
+        sys.stderr.write(
+            "".join(f"{escape_untrusted(line, limit=_LONGEST_LINE)}\n" for line in text.splitlines())
+        )
+        sys.stderr.flush()
+
+
+def _silence(stream: TextIO) -> None:
+    """Send what is still buffered to nowhere, so that the interpreter's last flush finds no closed pipe."""
+    _gone.append(stream)
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)

@@ -1,0 +1,55 @@
+"""Proves the journal by replaying its whole log: `verify`."""
+
+from typing import Any
+
+import anyio
+from rich.text import Text
+
+from counterfoil.server.people import rendering as show
+from counterfoil.server.people.output import write, write_json
+from counterfoil.server.people.request import Request
+from counterfoil.server.people.teaching import teaching_command
+
+__all__ = ["verify"]
+
+
+@teaching_command(
+    short="replay the log: is it whole, and does it add up?",
+    examples=["counterfoil verify", "counterfoil verify --json"],
+)
+def verify(request: Request) -> int:
+    """Prove that the log is whole and that what is on record follows from it.
+
+    It replays every event of every run in every namespace: the hash chain, the order, and that the stored
+    rows are what the events make of them. Exit code 1 with the faults.
+    """
+
+    async def work() -> Any:
+        async with request.journal() as journal:
+            return await journal.reader.verify()
+
+    found = anyio.run(work)
+    status = "wanting" if found.faults else "ok"
+    if request.as_json:
+        write_json(
+            {
+                "status": status,
+                "runs": found.runs,
+                "events": found.events,
+                "operations": found.operations,
+                "faults": list(found.faults),
+            }
+        )
+    else:
+        lines = [
+            Text.assemble(
+                "verify ",
+                (status, "bold red" if found.faults else "bold green"),
+                f": {found.events} events of {found.operations} operations in {found.runs} runs replayed",
+            )
+        ]
+        lines += [show.plain(fault, "red") for fault in found.faults]
+        if found.faults:
+            lines.append(Text("Stop the servers, keep a copy of the file, and restore a backup."))
+        write(show.rendered(*lines))
+    return 1 if found.faults else 0

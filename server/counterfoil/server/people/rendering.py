@@ -1,0 +1,170 @@
+"""Makes what people see: tables and lines that fit the terminal, coloured by state where there is one.
+
+Stored text is shown as it is and never read as markup: everything becomes `Text`, and whatever could act on
+the terminal is escaped once more here, whoever escaped it before.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from io import StringIO
+from typing import Any
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from counterfoil.store.domain.untrusted import escape_untrusted
+
+__all__ = [
+    "OPERATION",
+    "age",
+    "counts",
+    "facts",
+    "indented",
+    "moment",
+    "name_and_id",
+    "plain",
+    "rendered",
+    "size",
+    "state",
+    "table",
+    "verb",
+]
+
+OPERATION = "key, operation"
+"""The heading of a column of `name_and_id`."""
+
+_ID_CHARACTERS = 23
+_NARROWEST = 40
+_LONGEST = 2_000
+
+_STATES = {
+    "planned": "default",
+    "in_progress": "cyan",
+    "in_doubt": "bold yellow",
+    "failed": "red",
+    "succeeded": "green",
+    "timed_out": "magenta",
+    "cancelled": "bright_black",
+    "compensated": "blue",
+    "disputed": "bold red",
+}
+_VERBS = {"reconcile": "bold yellow", "ask": "bold red", "begin": "cyan", "wait": "default", "skip": "green"}
+
+STATE_ORDER = (
+    "disputed",
+    "in_doubt",
+    "in_progress",
+    "failed",
+    "planned",
+    "succeeded",
+    "timed_out",
+    "cancelled",
+    "compensated",
+)
+"""The order in which people want to know."""
+
+
+def rendered(*parts: RenderableType) -> str:
+    """Give `parts` as text for stdout as it is: its width, and colours only where it is a terminal."""
+    is_terminal = sys.stdout.isatty()
+    out = StringIO()
+    console = Console(
+        file=out,
+        width=max(_NARROWEST, shutil.get_terminal_size((80, 24)).columns),
+        force_terminal=is_terminal,
+        color_system="auto" if is_terminal else None,
+        no_color=bool(os.environ.get("NO_COLOR")),
+        markup=False,
+        emoji=False,
+        highlight=False,
+        legacy_windows=False,
+    )
+    console.print(Group(*parts))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+def plain(value: Any, style: str = "") -> Text:
+    """Show a value as text that does nothing."""
+    return Text(escape_untrusted("" if value is None else str(value), limit=_LONGEST), style=style)
+
+
+def state(name: str) -> Text:
+    """Show a state in its colour."""
+    return plain(name, _STATES.get(name, ""))
+
+
+def verb(name: str) -> Text:
+    """Show what is to be done next in its colour."""
+    return plain(name, _VERBS.get(name, ""))
+
+
+def counts(by_state: Mapping[str, int]) -> Text:
+    """Show how many there are in each state, the open questions first."""
+    shown = [(name, by_state[name]) for name in STATE_ORDER if by_state.get(name)]
+    parts = [Text.assemble(f"{number} ", state(name)) for name, number in shown]
+    return Text(", ").join(parts) if parts else Text("none")
+
+
+def table(*headings: str, rows: Iterable[Sequence[Text | str]], narrow: Sequence[str] = ()) -> Table:
+    """Make a table whose cells fold instead of being cut.
+
+    Columns named in `narrow` never fold, and the column `OPERATION` only beyond an operation's id.
+    """
+    made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for heading in headings:
+        made.add_column(
+            Text(heading),
+            overflow="fold",
+            no_wrap=heading in narrow,
+            min_width=_ID_CHARACTERS if heading == OPERATION else 4,
+        )
+    for row in rows:
+        made.add_row(*(cell if isinstance(cell, Text) else plain(cell) for cell in row))
+    return made
+
+
+def facts(pairs: Iterable[tuple[str, Text | str | None]]) -> Table:
+    """Show named facts one under the other; those without a value are left out."""
+    made = Table(box=None, show_header=False, pad_edge=False)
+    made.add_column(style="bright_black", no_wrap=True)
+    made.add_column(overflow="fold")
+    for name, value in pairs:
+        if value is not None:
+            made.add_row(Text(name), value if isinstance(value, Text) else plain(value))
+    return made
+
+
+def indented(part: RenderableType) -> RenderableType:
+    """Move a part to the right, below its heading."""
+    return Padding(part, (0, 0, 0, 2))
+
+
+def name_and_id(name: str, operation: str) -> Text:
+    """Show a key with the operation's id below it, each whole, so that both can be copied."""
+    return Text.assemble(plain(name), "\n", plain(operation, "bright_black"))
+
+
+def moment(rfc3339: str | None) -> str | None:
+    """Shorten a time to what people read: seconds, UTC."""
+    return None if rfc3339 is None else f"{rfc3339[:10]} {rfc3339[11:19]}Z"
+
+
+def age(duration_seconds: float) -> str:
+    """Say a duration in its largest unit."""
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if duration_seconds >= length:
+            return f"{int(duration_seconds // length)} {unit}"
+    return f"{int(duration_seconds)} s"
+
+
+def size(size_bytes: float) -> str:
+    """Say a size in its largest unit."""
+    for unit, length in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if size_bytes >= length:
+            return f"{size_bytes / length:.1f} {unit}"
+    return f"{int(size_bytes)} bytes"
