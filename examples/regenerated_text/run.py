@@ -51,7 +51,6 @@ def main(folder: Path) -> None:
     print(*(f"second session: {line}" for line in out.splitlines()), sep="\n")
     for expected in (
         "apology-letter-alice: stop (possible_duplicate)",
-        "letter:alice:late-delivery: wait (lease_held)",
         "letter:alice:late-delivery: perform (repeat_keyed)",
         "letter:alice:late-delivery: ended succeeded",
         "operations in the run: 1",

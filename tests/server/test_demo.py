@@ -17,6 +17,8 @@ from counterfoil.server.demo.job import JOB
 
 DEMO_SECONDS = 30
 """What the demo promises to take at most; it takes about a third of it."""
+WAIT_SECONDS = 90
+"""Bound on waiting for its end on a machine that is busy with other things."""
 
 SCRIPT = "import sys; from counterfoil.server.demo import run_demo; sys.exit(run_demo(as_json={}))"
 
@@ -53,7 +55,7 @@ class Demo:
     def end(self) -> tuple[int, str, str]:
         """Give exit code, stdout and stderr."""
         try:
-            out, err = self.process.communicate(timeout=DEMO_SECONDS)
+            out, err = self.process.communicate(timeout=WAIT_SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise
@@ -119,7 +121,6 @@ def test_the_story_shows_the_plan_between_the_kill_and_the_counts(told: Mapping[
         "mail to bob       begin_operation -> perform (first_attempt)",
         "KILLED with SIGKILL. Done: commit on main, mail to alice, page to on-call.",
         "Granted but not yet done: mail to bob. No receipt is recorded.",
-        "mail to alice     in_progress  wait       lease_held",
         "mail to alice     in_doubt     reconcile  in_doubt",
         "mail to alice     looked it up, and it is there:",
         "mail to bob       looked it up, and it is not there",
