@@ -63,7 +63,7 @@ def gate(
         return Outlook(next="stop", reason="run_finished")
     if any(_cannot_succeed(key, now, dependencies, frozenset()) for key in operation.depends_on):
         return Outlook(next="ask", reason="dependency_unmet")
-    if any(state_of(dependencies[key], now) is not State.SUCCEEDED for key in operation.depends_on):
+    if not all(_has_succeeded(dependencies.get(key), now) for key in operation.depends_on):
         return Outlook(next="wait", reason="dependency")
     newest = operation.newest
     if _attempts_used_up(operation) or (newest is not None and not newest.retryable):
@@ -77,13 +77,20 @@ def _cannot_succeed(
     key: str, now: Instant, dependencies: Mapping[str, Operation], seen: frozenset[str]
 ) -> bool:
     """Tell whether an operation is over without success, or waits for one that is."""
-    operation = dependencies[key]
+    operation = dependencies.get(key)
+    if operation is None:
+        return False
     state = state_of(operation, now)
     if state in _CANNOT_SUCCEED:
         return True
     if state is not State.PLANNED or key in seen:
         return False
     return any(_cannot_succeed(other, now, dependencies, seen | {key}) for other in operation.depends_on)
+
+
+def _has_succeeded(operation: Operation | None, now: Instant) -> bool:
+    """Tell whether a step that is waited for is done; one whose rows are damaged (None) is not."""
+    return operation is not None and state_of(operation, now) is State.SUCCEEDED
 
 
 def _attempts_used_up(operation: Operation) -> bool:
