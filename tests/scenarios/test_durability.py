@@ -144,6 +144,19 @@ async def test_one_damaged_operation_is_held_and_the_others_are_served(tmp_path:
         assert "cannot be replayed" in problem or "rows that its events do not lead to" in problem
 
 
+async def test_the_effect_of_a_damaged_operation_is_not_granted_under_another_key(tmp_path: Path) -> None:
+    """J-6: it cannot be told whether it happened, so a look-alike is refused and not simply new."""
+    async with open_desk(tmp_path) as desk:
+        await desk.at("bad").begin(target="alice@example.org", args={"invoice": 42})
+    with raw_journal(tmp_path) as raw:
+        raw.execute(DAMAGES["invalid JSON"])
+    async with open_desk(tmp_path) as desk:
+        with pytest.raises(JournalUnavailable) as fault:
+            await desk.at("invented").begin(target="alice@example.org", args={"invoice": 42})
+        assert fault.value.recorded is False
+        assert (await desk.at("other").begin(target="bob@example.org"))["next"] == "perform"
+
+
 async def test_an_older_program_refuses_a_newer_journal_in_plain_words(tmp_path: Path) -> None:
     """J-8: it writes nothing into a schema that it does not know."""
     async with open_desk(tmp_path) as desk:

@@ -185,3 +185,20 @@ async def test_a_retry_under_an_invented_key_is_recognised_by_what_it_does(tmp_p
                 }
             ]
         assert len((await desk.plan())["steps"]) == 1
+
+
+@pytest.mark.parametrize("what", ["fingerprint", "target", "args"])
+async def test_a_look_alike_is_found_among_hundreds_of_steps(tmp_path: Path, what: str) -> None:
+    """I-10: two hundred letters with the same text, the last of which is begun under a new key."""
+    text = {"template": "reminder"}
+    async with open_desk(tmp_path) as desk:
+        for number in range(200):
+            await desk.at(f"letter-{number}").begin(target=f"customer-{number:03}@example.org", args=text)
+        again: dict[str, Any] = {
+            "fingerprint": {"target": "customer-199@example.org", "args": text},
+            "target": {"target": "Customer-199@example.org", "args": {"template": "reworded"}},
+            "args": {"target": "mailto:customer-199@example.org?subject=x", "args": text},
+        }[what]
+        answer = await desk.at("invented").begin(caller=ANOTHER, **again)
+        assert (answer["next"], answer["reason"]) == ("stop", "possible_duplicate")
+        assert [(found["key"], found["same"]) for found in answer["duplicates"]] == [("letter-199", what)]

@@ -5,7 +5,7 @@ from typing import Any
 from counterfoil.server.callers import ClientInfo, caller_of
 from counterfoil.tools.arguments import take_arguments
 from counterfoil.tools.catalogue import CORE_TOOLS
-from counterfoil.tools.limits import Limits
+from counterfoil.store.limits import Limits
 from counterfoil.tools.protocol import Journal
 from counterfoil.tools.text import bounded
 

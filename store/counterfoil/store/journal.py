@@ -35,6 +35,7 @@ from counterfoil.store.domain.reconciling import ReconcileFacts, decide_reconcil
 from counterfoil.store.domain.states import Policy, state_of
 from counterfoil.store.domain.untrusted import safe_value
 from counterfoil.store.errors import InvalidArgument
+from counterfoil.store.limits import Limits
 from counterfoil.store.planning import JournalIdentity, Planner
 from counterfoil.store.preparing import Bodies, Preparer, Reference
 from counterfoil.store.presenting import Presenter, body_shown, without_none
@@ -47,7 +48,7 @@ from counterfoil.store.resolving import (
     read_body,
     warnings_of_others,
 )
-from counterfoil.store.rows import load_operation, load_operations, run_from_row
+from counterfoil.store.rows import load_operation, run_from_row
 from counterfoil.store.viewing import Viewer
 from counterfoil.store.writing import Change, caller_text, carry_out
 
@@ -66,6 +67,7 @@ class Journal:
         namespace: str,
         policy: Policy,
         clock: Callable[[], Reading],
+        limits: Limits,
     ) -> None:
         """Use an open database. `clock` is read once per command, inside its transaction."""
         self.database = database
@@ -73,7 +75,7 @@ class Journal:
         self.namespace = namespace
         self.policy = policy
         self._clock = clock
-        self._prepare = Preparer(namespace=namespace, redactor=redactor)
+        self._prepare = Preparer(namespace=namespace, redactor=redactor, limits=limits)
         self._present = Presenter(policy)
         view = Viewer(
             database=database,
@@ -328,20 +330,7 @@ class Journal:
                 connection, await connection.fetch_one("read_operation", {**place, "key": given.key})
             )
             if operation is None or operation.takes:
-                candidates = await load_operations(
-                    connection,
-                    await connection.fetch_all(
-                        "look_alikes",
-                        {
-                            **place,
-                            "id": given.id,
-                            "action": given.description.action,
-                            "fingerprint": given.description.fingerprint,
-                            "target_folded": given.description.target_folded,
-                            "args_digest": given.description.args_digest,
-                        },
-                    ),
-                )
+                candidates = await self._look_alikes(connection, given)
         compensates = given.compensates or (None if operation is None else operation.compensates)
         original = None
         if compensates is not None:
@@ -360,6 +349,28 @@ class Journal:
             dependencies=dependencies,
             original=original,
         )
+
+    async def _look_alikes(self, connection: Connection, given: BeginGiven) -> tuple[Operation, ...]:
+        """Read the operations that may be the same effect under another key.
+
+        Raises:
+            JournalUnavailable: one is damaged; whether its effect happened cannot be told, so nothing like
+                it is granted.
+        """
+        rows = await connection.fetch_all(
+            "look_alikes",
+            {
+                "namespace": self.namespace,
+                "run": given.run,
+                "id": given.id,
+                "action": given.description.action,
+                "fingerprint": given.description.fingerprint,
+                "target_folded": given.description.target_folded,
+                "args_digest": given.description.args_digest,
+            },
+        )
+        loaded = [await load_operation(connection, row) for row in rows]
+        return tuple(operation for operation in loaded if operation is not None)
 
     async def _compensators(
         self, connection: Connection, original: str, *, known: tuple[Operation, ...]

@@ -81,12 +81,18 @@ WHERE namespace = :namespace AND run = :run
 ORDER BY position;
 
 -- name: look_alikes
--- Candidates only: the domain decides what looks alike.
+-- Candidates only: the domain decides what looks alike. Of many, those that cannot be set aside come first.
 SELECT * FROM operations
 WHERE namespace = :namespace AND run = :run AND action = :action AND id <> :id
     AND (fingerprint = :fingerprint OR (target_folded = :target_folded AND target_folded <> '')
-        OR args_digest = :args_digest)
-ORDER BY position
+        OR (args_digest = :args_digest
+            AND (target_folded = '' OR :target_folded = ''
+                OR replace(target_folded, :target_folded, '') <> target_folded
+                OR replace(:target_folded, target_folded, '') <> :target_folded)))
+ORDER BY
+    CASE WHEN state IN ('succeeded', 'timed_out', 'cancelled', 'compensated') THEN 1 ELSE 0 END,
+    CASE WHEN fingerprint = :fingerprint THEN 0 ELSE 1 END,
+    position
 LIMIT 100;
 
 -- name: open_operations
