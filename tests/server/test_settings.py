@@ -7,7 +7,7 @@ import pytest
 
 from counterfoil.server.configuration import AssuranceRule, AuthorityRule, DuplicateRule
 from counterfoil.server.settings import Settings, SettingsError, load_settings
-from counterfoil.tools.limits import Limits
+from counterfoil.store.limits import Limits
 
 WHOLE = """
 journal = "sqlite:////from/file.db"

@@ -20,7 +20,7 @@ from counterfoil.store.domain.commands import (
 from counterfoil.store.errors import Fault, InvalidArgument, TooLarge
 from counterfoil.tools.arguments import take_arguments
 from counterfoil.tools.catalogue import CORE_TOOLS
-from counterfoil.tools.limits import Limits
+from counterfoil.store.limits import Limits
 from fake_journal import FakeJournal
 
 pytestmark = pytest.mark.anyio

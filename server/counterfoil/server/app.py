@@ -28,9 +28,9 @@ from counterfoil.server.faults import fault_text, internal_fault
 from counterfoil.server.instructions import INSTRUCTIONS
 from counterfoil.server.logs import logger
 from counterfoil.store.errors import Fault
+from counterfoil.store.limits import Limits
 from counterfoil.tools.arguments import take_arguments
 from counterfoil.tools.catalogue import CORE_TOOLS
-from counterfoil.tools.limits import Limits
 from counterfoil.tools.protocol import Journal
 from counterfoil.tools.schema import input_schema, output_schema
 from counterfoil.tools.specification import ToolSpecification

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from counterfoil.tools.limits import Limits
+from counterfoil.store.limits import Limits
 
 __all__ = [
     "AssuranceRule",

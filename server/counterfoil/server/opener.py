@@ -44,6 +44,7 @@ async def open_from(settings: "Settings") -> "AsyncIterator[Journal]":
         namespace=settings.namespace,
         policy=policy_of(settings),
         clock=read_clock,
+        limits=settings.limits,
         redact_names=settings.redact_names,
         redact_patterns=settings.redact_patterns,
     ) as journal:

@@ -22,7 +22,7 @@ from counterfoil.server.configuration import (
     SettingsError,
     read_configuration,
 )
-from counterfoil.tools.limits import Limits
+from counterfoil.store.limits import Limits
 
 __all__ = ["Settings", "SettingsError", "load_settings"]
 

@@ -11,10 +11,9 @@ from counterfoil.store.domain.instants import Instant, rfc3339
 from counterfoil.store.domain.model import Operation, State
 from counterfoil.store.domain.plan import Step
 from counterfoil.store.domain.states import is_unresolved, state_of
-from counterfoil.store.domain.untrusted import safe_value
 from counterfoil.store.errors import Ambiguous, InvalidArgument, NotFound
 from counterfoil.store.preparing import Reference
-from counterfoil.store.presenting import escaped_json, without_none
+from counterfoil.store.presenting import escaped_json, reads_as_it_is, without_none
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import operation_or_fault, read_body
 from counterfoil.store.viewing import ANSWER_ROOM, Viewer, history_entry, safe, size_of
@@ -194,7 +193,7 @@ class Checker:
         if text is None:
             return {"detail": command.detail, "recorded": False}
         value = json.loads(text)
-        is_text = isinstance(value, str) and safe_value(value, limit=len(value) + 1) == value
+        is_text = isinstance(value, str) and reads_as_it_is(value)
         whole = value if is_text else escaped_json(value)
         end = command.offset + _CHUNK
         return without_none(

@@ -8,6 +8,7 @@ from pathlib import Path
 from counterfoil.store.domain.instants import Reading
 from counterfoil.store.domain.states import Policy
 from counterfoil.store.journal import Journal
+from counterfoil.store.limits import Limits
 from counterfoil.store.planning import JournalIdentity
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.redact import Redactor
@@ -37,6 +38,7 @@ async def open_journal(
     clock: Callable[[], Reading],
     redact_names: tuple[str, ...] = (),
     redact_patterns: tuple[str, ...] = (),
+    limits: Limits | None = None,
     busy_timeout_seconds: float = 5.0,
 ) -> AsyncIterator[Journal]:
     """Open the journal in the file at `path`, making it where there is none; closed when the block ends.
@@ -71,4 +73,5 @@ async def open_journal(
             namespace=namespace,
             policy=policy,
             clock=clock,
+            limits=limits or Limits(),
         )

@@ -38,22 +38,10 @@ from counterfoil.store.domain.model import (
 from counterfoil.store.domain.names import fold_target, normalize_name
 from counterfoil.store.domain.receipts import ReceiptFacts
 from counterfoil.store.errors import InvalidArgument, TooLarge
+from counterfoil.store.limits import Limits
 from counterfoil.store.redact import Redactor
 
-__all__ = ["LIMITS", "Bodies", "Preparer", "Reference"]
-
-KIBIBYTE = 1024
-LIMITS = {
-    "args": 64 * KIBIBYTE,
-    "evidence": 64 * KIBIBYTE,
-    "checkpoint": 64 * KIBIBYTE,
-    "context": 64 * KIBIBYTE,
-    "payload": 256 * KIBIBYTE,
-}
-"""Bytes of a body as UTF-8 JSON (CONTRACT.md, section 8)."""
-
-TEXT_LIMIT = 4_000
-"""Characters of any other string."""
+__all__ = ["Bodies", "Preparer", "Reference"]
 
 _LONGEST_SECONDS = 10 * 366 * 86_400
 _MOST_ITEMS = 100
@@ -101,6 +89,7 @@ class Preparer:
 
     namespace: str
     redactor: Redactor
+    limits: Limits
 
     def name(self, text: str, *, name: str) -> str:
         """Normalise a run's or key's name; one that holds a secret is refused: it could not be hidden."""
@@ -147,8 +136,8 @@ class Preparer:
         if value is None or not value.strip():
             return None
         check_value(value, field=name)
-        if len(value) > TEXT_LIMIT:
-            raise TooLarge(name, size=len(value), limit=TEXT_LIMIT, unit="characters")
+        if len(value) > self.limits.text_characters:
+            raise TooLarge(name, size=len(value), limit=self.limits.text_characters, unit="characters")
         return self.redactor.redact_text(value)
 
     def texts(self, values: tuple[str, ...], *, name: str) -> tuple[str, ...]:
@@ -165,7 +154,7 @@ class Preparer:
         if value is None or value == {}:
             return None, None, False
         check_value(value, field=name)
-        limit = LIMITS[name.rsplit(".", 1)[-1]]
+        limit = self.limits.of_body(name.rsplit(".", 1)[-1])
         text = plain_json(value)
         size = len(text.encode())
         if size > limit:

@@ -20,13 +20,14 @@ from counterfoil.store.domain.states import (
     since,
     state_of,
 )
-from counterfoil.store.domain.untrusted import escape_untrusted, safe_value
+from counterfoil.store.domain.untrusted import escape_untrusted
 
-__all__ = ["BODY_SHOWN", "Presenter", "body_shown", "escaped_json", "without_none"]
+__all__ = ["BODY_SHOWN", "Presenter", "body_shown", "escaped_json", "reads_as_it_is", "without_none"]
 
 BODY_SHOWN = 2_000
 """Characters of a recorded body that an answer shows; the whole comes by check_operation."""
 
+_LAYOUT = dict.fromkeys(map(ord, "\t\n\r"))
 _MOST_SHOWN = 5
 _SHORT = 300
 
@@ -44,16 +45,32 @@ def escaped_json(value: Json) -> str:
     )
 
 
-def body_shown(text: str | None, *, detail: str) -> Json:
-    """Show a recorded body as it was recorded, or say how to get what does not fit or would act on a reader.
+def reads_as_it_is(value: Json) -> bool:
+    """Tell whether no character of a value could act on a reader; line breaks and tabs of a text cannot."""
+    if isinstance(value, str):
+        plain = value.translate(_LAYOUT)
+        return escape_untrusted(plain, limit=len(plain) + 1) == plain
+    if isinstance(value, dict):
+        return all(reads_as_it_is(name) and reads_as_it_is(part) for name, part in value.items())
+    if isinstance(value, list):
+        return all(map(reads_as_it_is, value))
+    return True
 
-    `text` is the stored JSON; `detail` names the check_operation detail that gives the whole.
+
+def body_shown(text: str | None, *, detail: str) -> Json:
+    """Show a recorded body as it was recorded; one that could act on a reader as JSON text with escapes.
+
+    What does not fit is named with its digest and the way to the whole. `text` is the stored JSON; `detail`
+    names the check_operation detail that gives it.
     """
     if text is None:
         return None
     value = json.loads(text)
-    if len(text) <= BODY_SHOWN and safe_value(value, limit=BODY_SHOWN, items=BODY_SHOWN, depth=64) == value:
+    if len(text) <= BODY_SHOWN and reads_as_it_is(value):
         return value
+    escaped = escaped_json(value)
+    if len(escaped) <= BODY_SHOWN:
+        return {"as_json": escaped, "note": "parse as_json as JSON; the result is the body, unchanged"}
     shown = value if isinstance(value, str) else text
     return {
         "cut": True,

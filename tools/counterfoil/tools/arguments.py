@@ -15,8 +15,8 @@ from pydantic_core import ErrorDetails
 from counterfoil.store.domain.canonical import check_value, parse_json, plain_json
 from counterfoil.store.domain.characters import first_surrogate
 from counterfoil.store.errors import Fault, InvalidArgument, TooLarge
+from counterfoil.store.limits import Limits
 from counterfoil.tools.inputs import Closed, Input
-from counterfoil.tools.limits import Limits
 
 __all__ = ["take_arguments"]
 
