@@ -125,7 +125,7 @@ class LookupInput(Closed):
     args: Object | None = None
     instructions: str | None = None
     probe: str | None = None
-    conclusive: Toggle = Field(False, description="an empty find rules out late arrival")
+    conclusive: Toggle | None = Field(None, description="an empty find rules out late arrival")
     settle_seconds: SecondsOrZero | None = Field(None, description="until it surely shows (300)")
 
     def lookup(self) -> Lookup:
