@@ -1,10 +1,13 @@
 """Turns faults into what a caller reads: a tool error whose text is exactly one JSON object."""
 
 import json
+import secrets
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from counterfoil.store.errors import Fault, JournalUnavailable
+from counterfoil.store.redact import Redactor
 
 __all__ = ["fault_text", "internal_fault", "plain_fault"]
 
@@ -47,5 +50,18 @@ def plain_fault(code: str, message: str, fix: str) -> str:
     return _text({"code": code, "message": message, "fix": fix, "recorded": False})
 
 
+@cache
+def _redactor() -> Redactor:
+    """Replace secrets in faults too, which may quote a name or a path of the call.
+
+    Under a key of this process: a fault may be told before, or because of, a journal that is not there.
+    """
+    return Redactor(secrets.token_bytes(32))
+
+
 def _text(answer: Mapping[str, Any]) -> str:
-    return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+    told = {
+        name: _redactor().redact_text(value) if isinstance(value, str) else value
+        for name, value in answer.items()
+    }
+    return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
