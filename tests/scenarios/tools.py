@@ -3,9 +3,9 @@
 from typing import Any
 
 from counterfoil.server.callers import ClientInfo, caller_of
+from counterfoil.store.limits import Limits
 from counterfoil.tools.arguments import take_arguments
 from counterfoil.tools.catalogue import CORE_TOOLS
-from counterfoil.store.limits import Limits
 from counterfoil.tools.protocol import Journal
 from counterfoil.tools.text import bounded
 

@@ -69,7 +69,7 @@ class Viewer:
             "age_seconds": max(0, now - operation.created_at) // 1_000_000,
             "retry_at": None if step.outlook.retry_at is None else rfc3339(step.outlook.retry_at),
         }
-        if step.outlook.next in ("reconcile", "ask", "begin") and newest is not None:
+        if step.outlook.next in ("reconcile", "ask", "begin") and operation.attempts:
             args = await self.lookup_args(connection, operation)
             entry.update(self.present.doubt(operation, now, args))
         elif operation.receipts:
