@@ -1,0 +1,31 @@
+"""The README tells the truth: every guarantee names a test that exists, every command is one."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+GUARANTEE = re.compile(r"^\| .+ \| \[`(test_\w+)`\]\((tests/\S+\.py)\) \|$", re.MULTILINE)
+
+
+def test_each_guarantee_names_a_test_that_is_there():
+    named = GUARANTEE.findall(README)
+    assert len(named) >= 15
+    missing = [
+        (name, file)
+        for name, file in named
+        if f"def {name}(" not in (ROOT / file).read_text(encoding="utf-8")
+    ]
+    assert missing == []
+
+
+def test_each_link_leads_to_a_file_of_this_project():
+    links = re.findall(r"\]\(([^)#]+)\)", README)
+    assert [link for link in links if not link.startswith("http") and not (ROOT / link).exists()] == []
+
+
+def test_each_command_that_is_shown_is_a_command():
+    from counterfoil.server.people.cli import cli
+
+    shown = set(re.findall(r"`?counterfoil ([a-z]+)\b", README)) - {"serve"}
+    assert shown <= set(cli.commands) | {"serve"}
