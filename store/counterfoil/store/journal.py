@@ -44,6 +44,7 @@ from counterfoil.store.redact import Redactor
 from counterfoil.store.resolving import (
     ambiguous_attach,
     dependencies_of,
+    has_decided,
     operation_or_fault,
     read_body,
     warnings_of_others,
@@ -237,7 +238,8 @@ class Journal:
             operation, run = await self._existing(connection, ref)
             if command.attempt is not None:
                 _check_attempt(operation, command.attempt)
-            verdict = decide_close(operation, given, situation)
+            is_redelivered = await has_decided(connection, operation, caller.call_id)
+            verdict = decide_close(operation, replace(given, is_redelivered=is_redelivered), situation)
             return await self._conclude(connection, verdict, operation, run, Bodies(), caller, situation)
 
         return await self.database.write(work)

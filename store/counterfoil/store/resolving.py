@@ -1,9 +1,11 @@
 """Finds what a command speaks of, and what lies around it; nothing is guessed and nothing created here."""
 
+import json
 from collections.abc import Mapping
 from difflib import get_close_matches
 
 from counterfoil.store.domain.commands import OperationRef
+from counterfoil.store.domain.events import EventKind
 from counterfoil.store.domain.model import Operation, Party
 from counterfoil.store.domain.untrusted import escape_untrusted
 from counterfoil.store.errors import Ambiguous, InvalidArgument, NotFound
@@ -14,6 +16,7 @@ from counterfoil.store.rows import load_operation
 __all__ = [
     "ambiguous_attach",
     "dependencies_of",
+    "has_decided",
     "no_such_run",
     "operation_or_fault",
     "read_body",
@@ -150,6 +153,20 @@ async def dependencies_of(
         found[name] = operation
         waiting.extend(operation.depends_on)
     return found
+
+
+async def has_decided(connection: Connection, operation: Operation, call_id: str | None) -> bool:
+    """Tell whether the call of that id has taken a decision on an operation: the log keeps who took it."""
+    if call_id is None:
+        return False
+    rows = await connection.fetch_all(
+        "read_operation_events",
+        {"namespace": operation.namespace, "run": operation.run, "operation": operation.id},
+    )
+    return any(
+        row["kind"] == EventKind.DECIDED.value and json.loads(row["caller"]).get("call_id") == call_id
+        for row in rows
+    )
 
 
 async def read_body(connection: Connection, operation: Operation, digest: str) -> str | None:

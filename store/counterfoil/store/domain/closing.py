@@ -14,15 +14,21 @@ __all__ = ["CloseFacts", "compensate", "decide_close"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloseFacts:
-    """A decision in normal form: `timed_out` or `cancelled`."""
+    """A decision in normal form: `timed_out` or `cancelled`.
+
+    `is_redelivered`: this very call has decided before.
+    """
 
     outcome: State
     reason: str
+    is_redelivered: bool = False
 
 
 def decide_close(operation: Operation, given: CloseFacts, situation: Situation) -> Verdict:
     """Take the explicit decision to stop waiting, or to give up."""
     draft = Draft(operation, operation_id=operation.id, situation=situation)
+    if given.is_redelivered:
+        return draft.answer("continue", "duplicate")
     row, state = given.outcome.value, draft.state
     live = live_attempt(draft.operation, draft.now)
     is_holder = live is not None and live.holder is not None and live.holder.is_holder(situation.party)

@@ -75,9 +75,11 @@ def _is_redelivered(operation: Operation, given: ReconcileFacts, situation: Situ
 
 
 def _decide(draft: Draft, given: ReconcileFacts, situation: Situation) -> Verdict:
-    if given.end_lease and situation.is_person and _end_lease(draft) and given.finding == "inconclusive":
-        _keep(draft, given, situation)
-        return draft.verdict(Command.RECONCILE, "person_ends_lease")
+    if given.end_lease and situation.is_person and _end_lease(draft):
+        if given.finding == "inconclusive":
+            _keep(draft, given, situation)
+            return draft.verdict(Command.RECONCILE, "person_ends_lease")
+        draft.before = draft.state
     match given.finding:
         case "performed":
             return _performed(draft, given, situation)

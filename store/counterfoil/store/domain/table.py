@@ -123,7 +123,7 @@ _ROWS = {
         person_not_performed_reopens_plan: - | - | - | - | - | →planned recorded | →planned recorded | - | →planned recorded
         person_not_performed_decision_stands: - | - | - | - | - | - | - | - | →decision recorded
         person_performed: →succeeded recorded | →succeeded recorded | →succeeded recorded | →succeeded recorded | - | →succeeded recorded | →succeeded recorded | - | →succeeded recorded
-        person_ends_lease: - | →in_doubt reconcile | - | - | - | - | - | - | -
+        person_ends_lease: - | →in_doubt reconcile | - | - | = skip | - | - | - | = disputed
     """,
     Command.CLOSE: """
         timed_out: = unmet | = held | →timed_out recorded | →timed_out recorded | = unmet | = duplicate | = skip | = skip | = disputed
