@@ -1,4 +1,4 @@
-"""What makes two calls one operation, two operations one effect, and two attempts one request (CONTRACT.md, 2)."""
+"""What makes two calls one operation, two keys one effect, and two attempts one request (CONTRACT.md, 2)."""
 
 from pathlib import Path
 from typing import Any
