@@ -49,6 +49,12 @@ CORRESPONDING: dict[Command, dict[str, tuple[str, ...]]] = {
         "newest attempt, another caller: kept as a claim": ("another_caller",),
         "older attempt": ("older",),
     },
+    Command.PROGRESS: {
+        "newest attempt, its holder": ("its_holder",),
+        "newest attempt, its holder; its lease merely ran out": ("its_holder_revives",),
+        "newest attempt, another caller": ("another_caller",),
+        "older attempt": ("older",),
+    },
     Command.RECONCILE: {
         "performed, strong receipt": ("performed",),
         "performed, strong receipt; same again": ("performed_duplicate",),

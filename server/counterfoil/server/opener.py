@@ -66,4 +66,5 @@ def policy_of(settings: "Settings") -> "Policy":
         least_settle_seconds=settings.least_settle_seconds,
         assurance=tuple((rule.action, Assurance[rule.require.upper()]) for rule in settings.assurance),
         duplicates=tuple((rule.action, rule.compare) for rule in settings.duplicates),
+        drift=settings.drift,
     )

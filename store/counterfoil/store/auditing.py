@@ -6,14 +6,36 @@ from dataclasses import dataclass
 from typing import Any
 
 from counterfoil.store.chain import first_fault
-from counterfoil.store.domain.events import Event, EventKind, evolve_all
+from counterfoil.store.domain.events import Event, EventKind, evolve_all, evolve_run
+from counterfoil.store.domain.model import Run
 from counterfoil.store.domain.states import state_of
 from counterfoil.store.errors import Fault
 from counterfoil.store.protocol import Connection, Row
-from counterfoil.store.rows import load_operation, load_operations
+from counterfoil.store.rows import load_operation, load_operations, run_from_row
 from counterfoil.store.viewing import Viewer, history_entry
 
 __all__ = ["Auditor", "Verification"]
+
+_REPLAYED_OF_A_RUN = (
+    "finished_as",
+    "finished_at",
+    "finish_reason",
+    "goal",
+    "spec_uri",
+    "spec_digest",
+    "parent",
+    "schedule_name",
+    "schedule_occurrence",
+    "context",
+    "begun_at",
+    "holder",
+    "holder_name",
+    "held_until",
+    "progress_message",
+    "progress_fraction",
+    "checkpoint",
+)
+"""What a run's own events say of it; its workflow may also be named by begin_operation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,8 +161,35 @@ async def _verify_run(connection: Connection, run: Row) -> tuple[int, int, list[
         problem = await _replay_problem(connection, operation_row, by_operation.pop(operation_row["id"], []))
         if problem is not None:
             faults.append(f"{run['run']}: operation {operation_row['id']} {problem}")
+    if by_operation.pop("", None) is not None and not _is_replayed(row, rows):
+        faults.append(f"{run['run']}: the run's row says what its events do not lead to")
     faults += [f"{run['run']}: operation {name} is in the log and has no row" for name in by_operation]
     return len(rows), len(stored), faults
+
+
+def _is_replayed(row: Row, events: Sequence[Row]) -> bool:
+    """Tell whether a run's row is what its own events make of it, its place in the log apart."""
+    stored = run_from_row(row)
+    replayed: Run | None = None
+    try:
+        for event in events:
+            if event["operation"] == "":
+                replayed = evolve_run(
+                    replayed,
+                    Event(
+                        kind=EventKind(event["kind"]),
+                        operation="",
+                        at=event["at"],
+                        data=json.loads(event["data"]),
+                    ),
+                    namespace=stored.namespace,
+                    name=stored.run,
+                )
+    except (ValueError, TypeError, KeyError):
+        return False
+    return replayed is not None and all(
+        getattr(replayed, name) == getattr(stored, name) for name in _REPLAYED_OF_A_RUN
+    )
 
 
 async def _replay_problem(connection: Connection, row: Row, events: list[Event]) -> str | None:

@@ -213,6 +213,8 @@ class Checker:
         match detail:
             case "args":
                 digest = description.args_digest
+            case "checkpoint":
+                digest = operation.checkpoint
             case "payload":
                 digest = description.payload_digest
             case "lookup" | "undo":

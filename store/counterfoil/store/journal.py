@@ -4,54 +4,56 @@ Each reads the facts, lets the domain decide, appends the events, writes the row
 comes back was durable before it was said.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from counterfoil.store.auditing import Auditor
+from counterfoil.store.beginning import Beginning
 from counterfoil.store.checking import Checker
 from counterfoil.store.domain.answers import Verdict
-from counterfoil.store.domain.begin import BeginFacts, BeginGiven, decide_begin
+from counterfoil.store.domain.begin import BeginGiven, decide_begin
 from counterfoil.store.domain.closing import compensate, decide_close
 from counterfoil.store.domain.commands import (
     BeginOperation,
+    BeginRun,
     Caller,
     CheckOperation,
     CloseOperation,
+    FinishRun,
     ReceiptGiven,
     ReconcileOperation,
     RecordFailure,
+    RecordProgress,
     RecordReceipt,
     ResumePlan,
 )
-from counterfoil.store.domain.differences import differences
 from counterfoil.store.domain.drafting import Creation, Situation
-from counterfoil.store.domain.events import evolve_all
+from counterfoil.store.domain.events import Event, EventKind, evolve_all, evolve_run
 from counterfoil.store.domain.failures import decide_failure
 from counterfoil.store.domain.instants import Reading, rfc3339
 from counterfoil.store.domain.model import Operation, Party, Run, State
+from counterfoil.store.domain.progress import decide_progress
 from counterfoil.store.domain.receipts import ReceiptFacts, decide_receipt
 from counterfoil.store.domain.reconciling import ReconcileFacts, decide_reconcile
 from counterfoil.store.domain.states import Policy, state_of
-from counterfoil.store.domain.untrusted import safe_value
 from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.limits import Limits
 from counterfoil.store.planning import JournalIdentity, Planner
 from counterfoil.store.preparing import Bodies, Preparer, Reference
-from counterfoil.store.presenting import Presenter, body_shown, without_none
+from counterfoil.store.preparing_runs import PreparedContext, prepare_context, prepare_progress, prepare_run
+from counterfoil.store.presenting import Presenter
 from counterfoil.store.protocol import Connection, Database
 from counterfoil.store.redact import Redactor
 from counterfoil.store.resolving import (
     ambiguous_attach,
-    dependencies_of,
     has_decided,
     operation_or_fault,
-    read_body,
-    warnings_of_others,
 )
-from counterfoil.store.rows import load_operation, run_from_row
+from counterfoil.store.rows import run_from_row
+from counterfoil.store.running import RunKeeping, save_context
 from counterfoil.store.viewing import Viewer
-from counterfoil.store.writing import Change, caller_text, carry_out
+from counterfoil.store.writing import Change, RunPlace, caller_text, carry_out
 
 __all__ = ["Journal"]
 
@@ -78,7 +80,7 @@ class Journal:
         self._clock = clock
         self._prepare = Preparer(namespace=namespace, redactor=redactor, limits=limits)
         self._present = Presenter(policy)
-        view = Viewer(
+        self._view = Viewer(
             database=database,
             namespace=namespace,
             policy=policy,
@@ -86,9 +88,11 @@ class Journal:
             prepare=self._prepare,
             present=self._present,
         )
-        self._checker = Checker(view)
-        self._planner = Planner(view, identity=identity)
-        self.reader = Auditor(view)
+        self._checker = Checker(self._view)
+        self._planner = Planner(self._view, identity=identity)
+        self._beginning = Beginning(self._view)
+        self._runs = RunKeeping(self._view)
+        self.reader = Auditor(self._view)
 
     async def begin_operation(self, command: BeginOperation, caller: Caller) -> dict[str, Any]:
         """Ask for permission to perform one effect; only `next: perform` gives it.
@@ -105,21 +109,21 @@ class Journal:
                 "call_id", "is the key or the run", accepted="an id of this one call, 16 characters or more"
             )
         workflow = self._prepare.text(command.workflow, name="workflow")
+        context = prepare_context(
+            None if command.context is None else dict(command.context),
+            workflow_version=given.workflow_version,
+            prepare=self._prepare,
+            bodies=Bodies(),
+        )
+        given = replace(given, context=None if context is None else context.digest)
 
         async def work(connection: Connection) -> dict[str, Any]:
             situation = self._situation(caller)
-            facts = await self._facts_for_begin(connection, given)
+            facts, drifts = await self._beginning.facts(connection, given, context, situation.now.at)
             verdict = decide_begin(given, facts, situation)
-            if verdict.events and given.context is not None:
-                await connection.execute(
-                    "save_context",
-                    {
-                        "namespace": self.namespace,
-                        "digest": given.context,
-                        "body": bodies.texts[given.context],
-                        "stored_at": situation.now.at,
-                    },
-                )
+            run_events, run_after = self._note_context(facts.run, given, context, situation, verdict)
+            if verdict.events and context is not None:
+                await save_context(connection, self.namespace, context, situation.now.at)
             await self._carry_out(
                 connection,
                 verdict,
@@ -128,12 +132,33 @@ class Journal:
                 bodies=bodies,
                 caller=caller_text(caller, context=given.context, workflow_version=given.workflow_version),
                 now=situation.now.at,
+                run_events=run_events,
+                run_after=run_after,
                 workflow=workflow,
                 workflow_version=given.workflow_version,
             )
-            return await self._begin_answer(connection, given, facts, verdict, situation, bodies)
+            return await self._beginning.answer(connection, given, facts, verdict, situation, bodies, drifts)
 
         return await self.database.write(work)
+
+    def _note_context(
+        self,
+        run: Run | None,
+        given: BeginGiven,
+        context: PreparedContext | None,
+        situation: Situation,
+        verdict: Verdict,
+    ) -> tuple[tuple[Event, ...], Run | None]:
+        """Let the first context that a run sees be the one that later steps are compared with."""
+        if context is None or not verdict.events or (run is not None and run.context is not None):
+            return (), None
+        event = Event(
+            kind=EventKind.CONTEXT_NOTED,
+            operation="",
+            at=situation.now.at,
+            data={"context": context.digest},
+        )
+        return (event,), evolve_run(run, event, namespace=given.namespace, name=given.run)
 
     async def record_receipt(self, command: RecordReceipt, caller: Caller) -> dict[str, Any]:
         """Keep evidence of the effect; never refused for being late.
@@ -244,6 +269,92 @@ class Journal:
 
         return await self.database.write(work)
 
+    async def begin_run(self, command: BeginRun, caller: Caller) -> dict[str, Any]:
+        """Start a run or come back to it, and give the first page of its plan.
+
+        Raises:
+            InvalidArgument, TooLarge: nothing was recorded.
+            JournalUnavailable: nothing was recorded.
+        """
+        bodies = Bodies()
+        given = prepare_run(command, prepare=self._prepare, bodies=bodies)
+        context = prepare_context(
+            None if command.context is None else dict(command.context),
+            workflow_version=given.workflow_version,
+            prepare=self._prepare,
+            bodies=Bodies(),
+        )
+        caller = self._prepare.caller(caller)
+
+        async def work(connection: Connection) -> dict[str, Any]:
+            situation = self._situation(caller)
+            text = caller_text(
+                caller,
+                context=None if context is None else context.digest,
+                workflow_version=given.workflow_version,
+            )
+            answer = await self._runs.begin(connection, given, context, situation, bodies, text)
+            return await self._planner.with_first_page(connection, answer, given.run, situation.now.at)
+
+        return await self.database.write(work)
+
+    async def record_progress(self, command: RecordProgress, caller: Caller) -> dict[str, Any]:
+        """Take word of progress on an operation or a run, and prolong the lease or the hold.
+
+        Raises:
+            InvalidArgument, TooLarge, NotFound: nothing was recorded.
+            JournalUnavailable: NOT recorded; do not send.
+        """
+        bodies = Bodies()
+        given = prepare_progress(command, prepare=self._prepare, bodies=bodies)
+        caller = self._prepare.caller(caller)
+        ref = command.ref
+        if ref.operation is None and ref.key is None and ref.run is not None:
+            name = self._prepare.name(ref.run, name="run")
+
+            async def on_run(connection: Connection) -> dict[str, Any]:
+                situation = self._situation(caller)
+                return await self._runs.progress(
+                    connection, name, given, situation, bodies, caller_text(caller)
+                )
+
+            return await self.database.write(on_run)
+        reference = self._prepare.reference(ref)
+
+        async def work(connection: Connection) -> dict[str, Any]:
+            situation = self._situation(caller)
+            operation, run = await self._existing(connection, reference)
+            if given.attempt is not None:
+                _check_attempt(operation, given.attempt)
+            verdict = decide_progress(operation, given, situation)
+            answer = await self._conclude(connection, verdict, operation, run, bodies, caller, situation)
+            attempt = verdict.fields.get("attempt")
+            if attempt is not None and verdict.after is not None:
+                answer.update(self._present.grant(attempt, verdict.after))
+            return answer
+
+        return await self.database.write(work)
+
+    async def finish_run(self, command: FinishRun, caller: Caller) -> dict[str, Any]:
+        """Finish a run, or say what stands against it.
+
+        Raises:
+            InvalidArgument, TooLarge, NotFound: nothing was recorded.
+            JournalUnavailable: NOT recorded.
+        """
+        name = self._prepare.name(command.run, name="run")
+        if command.outcome not in ("completed", "failed", "cancelled"):
+            raise InvalidArgument("outcome", "is unknown", accepted='"completed", "failed" or "cancelled"')
+        reason = self._prepare.text(command.reason, name="reason")
+        caller = self._prepare.caller(caller)
+
+        async def work(connection: Connection) -> dict[str, Any]:
+            return await self._runs.finish(
+                connection, name, command.outcome, reason, self._situation(caller), caller_text(caller)
+            )
+
+        return await self.database.write(work)
+
     async def check_operation(self, command: CheckOperation, caller: Caller) -> dict[str, Any]:
         """Tell what is known of one operation; changes nothing. See `Checker.check`."""
         return await self._checker.check(command, caller)
@@ -321,73 +432,6 @@ class Journal:
         )
         return receipt if other is None else replace(receipt, belongs_to_another=True)
 
-    async def _facts_for_begin(self, connection: Connection, given: BeginGiven) -> BeginFacts:
-        place = {"namespace": self.namespace, "run": given.run}
-        row = await connection.fetch_one("read_run", place)
-        run = None if row is None else run_from_row(row)
-        operation = None
-        candidates: tuple[Operation, ...] = ()
-        if run is not None:
-            operation = await load_operation(
-                connection, await connection.fetch_one("read_operation", {**place, "key": given.key})
-            )
-            if operation is None or operation.takes:
-                candidates = await self._look_alikes(connection, given)
-        compensates = given.compensates or (None if operation is None else operation.compensates)
-        original = None
-        if compensates is not None:
-            original = await operation_or_fault(
-                connection, self.namespace, Reference(id=compensates), must_exist=True
-            )
-            candidates += await self._compensators(connection, compensates, known=candidates)
-        waits_for = (*given.depends_on, *(() if operation is None else operation.depends_on))
-        dependencies = await dependencies_of(connection, self.namespace, given.run, waits_for, key=given.key)
-        return BeginFacts(
-            operation=operation,
-            run=run,
-            next_position=1 if run is None else run.operations + 1,
-            run_created_at=self._clock().at if run is None else run.created_at,
-            others=candidates,
-            dependencies=dependencies,
-            original=original,
-        )
-
-    async def _look_alikes(self, connection: Connection, given: BeginGiven) -> tuple[Operation, ...]:
-        """Read the operations that may be the same effect under another key.
-
-        Raises:
-            JournalUnavailable: one is damaged; whether its effect happened cannot be told, so nothing like
-                it is granted.
-        """
-        rows = await connection.fetch_all(
-            "look_alikes",
-            {
-                "namespace": self.namespace,
-                "run": given.run,
-                "id": given.id,
-                "action": given.description.action,
-                "fingerprint": given.description.fingerprint,
-                "target_folded": given.description.target_folded,
-                "args_digest": given.description.args_digest,
-            },
-        )
-        loaded = [await load_operation(connection, row) for row in rows]
-        return tuple(operation for operation in loaded if operation is not None)
-
-    async def _compensators(
-        self, connection: Connection, original: str, *, known: tuple[Operation, ...]
-    ) -> tuple[Operation, ...]:
-        rows = await connection.fetch_all("compensators", {"namespace": self.namespace, "original": original})
-        ids = {row["operation"] for row in rows} - {operation.id for operation in known}
-        found = []
-        for operation_id in sorted(ids):
-            operation = await operation_or_fault(
-                connection, self.namespace, Reference(id=operation_id), must_exist=True
-            )
-            if operation is not None:
-                found.append(operation)
-        return tuple(found)
-
     async def _carry_out(
         self,
         connection: Connection,
@@ -398,6 +442,8 @@ class Journal:
         bodies: Bodies,
         caller: str,
         now: int,
+        run_events: tuple[Event, ...] = (),
+        run_after: Run | None = None,
         workflow: str | None = None,
         workflow_version: str | None = None,
     ) -> None:
@@ -405,11 +451,14 @@ class Journal:
             return
         await carry_out(
             connection,
+            place=RunPlace(namespace=verdict.after.namespace, run=verdict.after.run),
             run=run,
-            change=Change(before=before, after=verdict.after, events=verdict.events),
+            changes=(Change(before=before, after=verdict.after, events=verdict.events),),
             bodies=bodies,
             caller=caller,
             now=now,
+            run_events=run_events,
+            run_after=run_after,
             workflow=workflow,
             workflow_version=workflow_version,
         )
@@ -432,8 +481,9 @@ class Journal:
         if undone is not None and events:
             await carry_out(
                 connection,
+                place=RunPlace(namespace=undone.namespace, run=undone.run),
                 run=run,
-                change=Change(before=original, after=undone, events=events),
+                changes=(Change(before=original, after=undone, events=events),),
                 bodies=Bodies(),
                 caller=caller_text(caller),
                 now=situation.now.at,
@@ -467,127 +517,12 @@ class Journal:
         if verdict.reason == "lease_held" and after.newest is not None:
             answer["retry_at"] = rfc3339(after.newest.lease_until)
         if verdict.next in ("reconcile", "ask") or verdict.reason == "settling":
-            answer.update(await self._doubt(connection, after, now))
+            answer.update(await self._view.doubt(connection, after, now))
         if verdict.next == "skip":
-            answer.update(self._settled(after, now))
+            answer.update(self._view.settled(after, now))
         if verdict.warnings:
             answer["warnings"] = list(verdict.warnings)
         return answer
-
-    async def _doubt(self, connection: Connection, operation: Operation, now: int) -> dict[str, Any]:
-        lookup = operation.terms.lookup
-        args = None
-        if lookup is not None and lookup.args_digest is not None:
-            args = await read_body(connection, operation, lookup.args_digest)
-        return self._present.doubt(operation, now, args)
-
-    def _settled(self, operation: Operation, now: int) -> dict[str, Any]:
-        return without_none(
-            {
-                "receipts": self._present.receipts(operation.receipts) or None,
-                "settled_at": self._present.settled_at(operation, now),
-            }
-        )
-
-    async def _begin_answer(
-        self,
-        connection: Connection,
-        given: BeginGiven,
-        facts: BeginFacts,
-        verdict: Verdict,
-        situation: Situation,
-        bodies: Bodies,
-    ) -> dict[str, Any]:
-        now = situation.now.at
-        operation = verdict.after or facts.operation
-        answer: dict[str, Any] = self._present.verdict(verdict, now)
-        if operation is None:
-            answer.update(run=given.run, key=given.key)
-        else:
-            answer.update(self._present.place(operation, now))
-        attempt = verdict.fields.get("attempt")
-        if operation is not None and attempt is not None and verdict.next in ("perform", "wait"):
-            answer.update(self._present.grant(attempt, operation))
-            if verdict.reason == "lease_held":
-                del answer["idempotency_key"], answer["send_before"]
-            if verdict.next == "wait":
-                answer["retry_at"] = rfc3339(attempt.lease_until)
-        if verdict.next == "perform" and operation is not None:
-            answer["replayed"] = verdict.reason == "replayed"
-            answer.update(without_none({"repeat_until": self._present.repeat_until(operation)}))
-        if "retry_at" in verdict.fields:
-            answer["retry_at"] = rfc3339(verdict.fields["retry_at"])
-        if operation is not None and verdict.next in ("reconcile", "ask"):
-            answer.update(await self._doubt(connection, operation, now))
-        if operation is not None and verdict.next == "skip":
-            answer.update(self._settled(operation, now))
-        if facts.operation is not None:
-            answer["recorded"] = await self._recorded(connection, operation or facts.operation)
-        if verdict.fields.get("conflict") and facts.operation is not None:
-            answer["conflict"] = await self._conflict(connection, facts.operation, given, bodies)
-        if "duplicates" in verdict.fields:
-            answer["duplicates"] = self._present.duplicates(verdict.fields["duplicates"], now)
-        warnings = list(verdict.warnings)
-        if operation is not None:
-            if _brings_another_payload(operation, given):
-                warnings.append(
-                    "the payload given differs from the recorded one: send the recorded one, unchanged"
-                )
-            warnings += await warnings_of_others(
-                connection, operation, situation.party, is_new=facts.operation is None
-            )
-        if warnings:
-            answer["warnings"] = warnings
-        return answer
-
-    async def _recorded(self, connection: Connection, operation: Operation) -> dict[str, Any]:
-        description = operation.description
-        recorded: dict[str, Any] = {}
-        for name, body_digest in (
-            ("args", description.args_digest),
-            ("payload", description.payload_digest),
-        ):
-            if body_digest is not None:
-                recorded[name] = body_shown(await read_body(connection, operation, body_digest), detail=name)
-        return recorded
-
-    async def _conflict(
-        self, connection: Connection, operation: Operation, given: BeginGiven, bodies: Bodies
-    ) -> list[dict[str, Any]]:
-        """List every path at which the effect given differs from the effect on record."""
-        from json import loads
-
-        def effect(action: str, target: str | None, args: str | None) -> Mapping[str, Any]:
-            parts = {"action": action, "target": target, "args": None if args is None else loads(args)}
-            return without_none(parts)
-
-        recorded, offered = operation.description, given.description
-        recorded_args = (
-            None
-            if recorded.args_digest is None
-            else await read_body(connection, operation, recorded.args_digest)
-        )
-        given_args = None if offered.args_digest is None else bodies.texts[offered.args_digest]
-        found = differences(
-            effect(recorded.action, recorded.target, recorded_args),
-            effect(offered.action, offered.target, given_args),
-            limit=20,
-        )
-        shown = [
-            {
-                name: safe_value(value, limit=150, items=5, depth=3)
-                for name, value in difference.as_dict().items()
-            }
-            for difference in found
-        ]
-        if found.cut:
-            shown.append({"cut": True, "whole": "check_operation with detail args gives what is recorded"})
-        return shown
-
-
-def _brings_another_payload(operation: Operation, given: BeginGiven) -> bool:
-    keyed = given.description.payload_keyed
-    return keyed is not None and keyed != operation.description.payload_keyed
 
 
 def _check_attempt(operation: Operation | None, number: int) -> None:

@@ -1,20 +1,25 @@
 """resume_plan: what is done, in doubt and allowed in a run, or which runs are open."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from counterfoil.store.cursors import read_cursor, read_runs_cursor, write_cursor, write_runs_cursor
 from counterfoil.store.domain.answers import guidance_for
 from counterfoil.store.domain.commands import Caller, ResumePlan
+from counterfoil.store.domain.context import Drift, compare_contexts
 from counterfoil.store.domain.instants import Instant, rfc3339
 from counterfoil.store.domain.model import Operation, Run, State
+from counterfoil.store.domain.outlook import Barriers
 from counterfoil.store.domain.plan import Step, make_steps
 from counterfoil.store.errors import InvalidArgument
-from counterfoil.store.presenting import without_none
+from counterfoil.store.preparing import Bodies
+from counterfoil.store.preparing_runs import prepare_context
+from counterfoil.store.presenting import body_shown, without_none
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import no_such_run
 from counterfoil.store.rows import load_operations, run_from_row
+from counterfoil.store.running import context_of, drift_shown
 from counterfoil.store.viewing import ANSWER_ROOM, Viewer, safe, size_of
 
 __all__ = ["JournalIdentity", "Planner"]
@@ -54,7 +59,18 @@ class Planner:
         if command.run is None:
             return await self._view.database.read(lambda connection: self._runs(connection, command))
         name = self._view.prepare.name(command.run, name="run")
-        return await self._view.database.read(lambda connection: self._run_plan(connection, command, name))
+        return await self._view.database.read(
+            lambda connection: self._run_plan(connection, command, name, self._view.clock().at)
+        )
+
+    async def with_first_page(
+        self, connection: Connection, answer: dict[str, Any], name: str, now: Instant
+    ) -> dict[str, Any]:
+        """Put the first page of a run's plan under an answer about the run, which keeps its own verb."""
+        if answer["next"] != "continue":
+            return answer
+        plan = await self._run_plan(connection, ResumePlan(run=name), name, now)
+        return {**plan, **answer, "run": plan["run"]}
 
     async def _head(self, now: Instant, next_: str, reason: str) -> dict[str, Any]:
         return {
@@ -72,8 +88,9 @@ class Planner:
             is_new = not rows
         return {"id": identity.id, "created_at": rfc3339(identity.created_at), "is_new": is_new}
 
-    async def _run_plan(self, connection: Connection, command: ResumePlan, name: str) -> dict[str, Any]:
-        now = self._view.clock().at
+    async def _run_plan(
+        self, connection: Connection, command: ResumePlan, name: str, now: Instant
+    ) -> dict[str, Any]:
         journal = await self._journal_shown(connection, now)
         place = {"namespace": self._view.namespace, "run": name}
         row = await connection.fetch_one("read_run", place)
@@ -90,8 +107,18 @@ class Planner:
                 "near_runs": list(near.candidates),
             }
         run = run_from_row(row)
-        operations = await load_operations(connection, await connection.fetch_all("read_operations", place))
-        steps = make_steps(operations, run=run, now=now, policy=self._view.policy)
+        operations, around, damaged = await self._operations(connection, place, command)
+        counts = await self._counts_of(connection, run, now)
+        drifts = await self._drifts(connection, run, command)
+        barriers = Barriers(is_blocked_by_drift=any(drift.drift_class == "block" for drift in drifts))
+        steps = make_steps(
+            operations,
+            run=run,
+            now=now,
+            policy=self._view.policy,
+            around=around,
+            barriers=lambda _operation: barriers,
+        )
         after = read_cursor(command.cursor, name, command.include)
         listed = [step for step in steps if command.include == "all" or step.outlook.next != "skip"]
         pending = [step for step in listed if after is None or step.place > after.place]
@@ -104,18 +131,18 @@ class Planner:
                 break
             shown.append(entry)
         is_cut = len(shown) < len(pending)
-        damaged = run.operations - len(operations)
         # A rank may change by time alone, so the ranks of then are compared as well as the log's length.
         has_moved = after is not None and (
-            after.seq != run.last_seq or self._ranks_at(operations, run, after.as_of) != _ranks(steps)
+            after.seq != run.last_seq or self._ranks_at(operations, around, run, after.as_of) != _ranks(steps)
         )
         seq, as_of = (run.last_seq, now) if after is None else (after.seq, after.as_of)
         return without_none(
             {
                 **await self._head(now, "continue", "listed"),
                 "journal": journal,
-                "run": _run_shown(run),
-                "counts": _counts(step.state for step in steps),
+                "run": await self._run_whole(connection, run, now),
+                "drift": drift_shown(drifts),
+                "counts": counts,
                 "steps": shown,
                 "guidances": {
                     entry["reason"]: guidance_for(entry["next"], entry["reason"]) for entry in shown
@@ -129,6 +156,61 @@ class Planner:
                 "changed_meanwhile": True if has_moved and not is_cut else None,
             }
         )
+
+    async def _operations(
+        self, connection: Connection, place: dict[str, str], command: ResumePlan
+    ) -> tuple[tuple[Operation, ...], tuple[Operation, ...], int]:
+        """Read the operations that are listed, those that they wait for, and how many are damaged.
+
+        What is read does not grow with settled operations, unless all are asked for.
+        """
+        statement = "read_operations" if command.include == "all" else "read_unsettled_operations"
+        rows = await connection.fetch_all(statement, place)
+        operations = await load_operations(connection, rows)
+        known = {operation.key for operation in operations}
+        around: list[Operation] = []
+        missing = {key for operation in operations for key in operation.depends_on} - known
+        while missing:
+            key = missing.pop()
+            row = await connection.fetch_one("read_operation", {**place, "key": key})
+            found = await load_operations(connection, () if row is None else (row,))
+            around += found
+            known.add(key)
+            missing |= {other for operation in found for other in operation.depends_on} - known
+        return operations, tuple(around), len(rows) - len(operations)
+
+    async def _drifts(self, connection: Connection, run: Run, command: ResumePlan) -> tuple[Drift, ...]:
+        """Compare today's context, where one is given, with the run's."""
+        if command.context is None:
+            return ()
+        today = prepare_context(
+            dict(command.context), workflow_version=None, prepare=self._view.prepare, bodies=Bodies()
+        )
+        recorded = await context_of(connection, run.namespace, run.context)
+        return compare_contexts(recorded, None if today is None else today.value, self._view.policy.drift)
+
+    async def _run_whole(self, connection: Connection, run: Run, now: Instant) -> dict[str, Any]:
+        """Show a run with what it is for, who is at it, and the last checkpoint."""
+        is_held = run.held_until is not None and now < run.held_until
+        shown = {
+            **_run_shown(run),
+            "goal": safe(run.goal),
+            "spec": without_none({"uri": safe(run.spec_uri), "digest": safe(run.spec_digest)}) or None,
+            "parent": run.parent,
+            "held_by": (safe(run.holder_name) or "a session without a name") if is_held else None,
+            "held_until": rfc3339(run.held_until) if is_held and run.held_until is not None else None,
+            "progress": without_none(
+                {"message": safe(run.progress_message), "fraction": run.progress_fraction}
+            )
+            or None,
+            "finish_reason": safe(run.finish_reason),
+        }
+        if run.checkpoint is not None:
+            body = await connection.fetch_one(
+                "read_body", {"namespace": run.namespace, "run": run.run, "digest": run.checkpoint}
+            )
+            shown["checkpoint"] = body_shown(None if body is None else body["body"], detail="checkpoint")
+        return without_none(shown)
 
     async def _runs(self, connection: Connection, command: ResumePlan) -> dict[str, Any]:
         now = self._view.clock().at
@@ -148,7 +230,11 @@ class Planner:
         used = 0
         for row in rows[:most]:
             run = run_from_row(row)
-            entry = {**_run_shown(run), "counts": await self._counts_of(connection, run, now)}
+            entry = {
+                **_run_shown(run),
+                "age_seconds": max(0, now - run.created_at) // 1_000_000,
+                "counts": await self._counts_of(connection, run, now),
+            }
             used += size_of(entry)
             if used > ANSWER_ROOM and shown:
                 break
@@ -175,8 +261,10 @@ class Planner:
         )
         return {row["state_now"]: row["operations"] for row in rows}
 
-    def _ranks_at(self, operations: Sequence[Operation], run: Run, at: Instant) -> dict[str, int]:
-        return _ranks(make_steps(operations, run=run, now=at, policy=self._view.policy))
+    def _ranks_at(
+        self, operations: Sequence[Operation], around: Sequence[Operation], run: Run, at: Instant
+    ) -> dict[str, int]:
+        return _ranks(make_steps(operations, run=run, now=at, policy=self._view.policy, around=around))
 
 
 def _run_shown(run: Run) -> dict[str, Any]:
@@ -188,16 +276,12 @@ def _run_shown(run: Run) -> dict[str, Any]:
             "created_at": rfc3339(run.created_at),
             "touched_at": rfc3339(run.touched_at),
             "operations": run.operations,
+            "schedule": None
+            if run.schedule_name is None
+            else {"name": safe(run.schedule_name), "occurrence": safe(run.schedule_occurrence)},
             "finished_as": run.finished_as,
         }
     )
-
-
-def _counts(states: Iterable[State]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for state in states:
-        counts[state.value] = counts.get(state.value, 0) + 1
-    return counts
 
 
 def _nothing_is_open(counts: dict[str, int]) -> bool:

@@ -41,7 +41,7 @@ from counterfoil.store.errors import InvalidArgument, TooLarge
 from counterfoil.store.limits import Limits
 from counterfoil.store.redact import Redactor
 
-__all__ = ["Bodies", "Preparer", "Reference"]
+__all__ = ["Bodies", "Preparer", "Reference", "attempt_number", "duration"]
 
 _LONGEST_SECONDS = 10 * 366 * 86_400
 _MOST_ITEMS = 100
@@ -230,14 +230,14 @@ class Preparer:
             satisfies=self.texts(command.satisfies, name="satisfies"),
             distinct_from=tuple(command.distinct_from)[:_MOST_ITEMS],
             compensates=command.compensates,
-            lease_seconds=_duration(command.lease_seconds, name="lease_seconds"),
+            lease_seconds=duration(command.lease_seconds, name="lease_seconds"),
             context=context,
             workflow_version=self.text(command.workflow_version, name="workflow_version"),
         )
 
     def _terms(self, command: BeginOperation, bodies: Bodies) -> Terms:
         repeat = None if command.repeat is None else _choice(command.repeat, Repeat, name="repeat")
-        ttl = _duration(command.key_ttl_seconds, name="key_ttl_seconds")
+        ttl = duration(command.key_ttl_seconds, name="key_ttl_seconds")
         if repeat is Repeat.KEYED and ttl is None:
             raise InvalidArgument(
                 "key_ttl_seconds",
@@ -248,14 +248,14 @@ class Preparer:
             raise InvalidArgument("max_attempts", "is out of range", accepted="a whole number from 1")
         settle = None
         if command.lookup is not None and command.lookup.settle_seconds is not None:
-            settle = _duration(command.lookup.settle_seconds, name="lookup.settle_seconds", least=0)
+            settle = duration(command.lookup.settle_seconds, name="lookup.settle_seconds", least=0)
         return Terms(
             repeat=repeat,
             key_ttl_seconds=ttl,
             lookup=self._lookup(command.lookup, bodies),
             settle_seconds=settle,
             undo=self._undo(command.undo, bodies),
-            deadline_seconds=_duration(command.deadline_seconds, name="deadline_seconds"),
+            deadline_seconds=duration(command.deadline_seconds, name="deadline_seconds"),
             max_attempts=command.max_attempts,
         )
 
@@ -301,14 +301,14 @@ class Preparer:
             final=given.final,
             source=given.source,
             assurance=Assurance.CLAIMED if external_id is None else Assurance.REPORTED,
-            attempt=_attempt_number(given.attempt),
+            attempt=attempt_number(given.attempt),
         )
 
     def failure(self, command: RecordFailure, bodies: Bodies) -> FailureFacts:
         """Prepare a failure report."""
         if command.effect not in ("none", "unknown"):
             raise InvalidArgument("effect", "is unknown", accepted='"none" or "unknown"')
-        attempt = _attempt_number(command.attempt)
+        attempt = attempt_number(command.attempt)
         if attempt is None:
             raise InvalidArgument("attempt", "is missing", accepted="the attempt's number, from 1")
         evidence = _as_dict(command.evidence)
@@ -319,7 +319,7 @@ class Preparer:
             evidence=evidence,
             evidence_digest=self.body(evidence, bodies, name="evidence")[0],
             retryable=command.retryable,
-            retry_after_seconds=_duration(command.retry_after_seconds, name="retry_after_seconds", least=0),
+            retry_after_seconds=duration(command.retry_after_seconds, name="retry_after_seconds", least=0),
         )
 
     def close(self, command: CloseOperation) -> CloseFacts:
@@ -384,7 +384,8 @@ def _holds_placeholder(value: Json, redactor: Redactor) -> bool:
     return False
 
 
-def _attempt_number(value: int | None) -> int | None:
+def attempt_number(value: int | None) -> int | None:
+    """Check an attempt's number."""
     if value is not None and not 1 <= value <= 1_000_000:
         raise InvalidArgument("attempt", "is out of range", accepted="the attempt's number, from 1")
     return value
@@ -398,7 +399,7 @@ def _choice(value: str, options: type[Repeat], *, name: str) -> Repeat:
         raise InvalidArgument(name, "is unknown", accepted=accepted) from None
 
 
-def _duration(value: float | None, *, name: str, least: float | None = None) -> float | None:
+def duration(value: float | None, *, name: str, least: float | None = None) -> float | None:
     """Check a duration in seconds: finite, above zero (or from `least`), at most ten years."""
     if value is None:
         return None

@@ -25,9 +25,32 @@ from counterfoil.store.domain.states import deadline_at, state_of
 from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.protocol import Connection, Row
 
-__all__ = ["load_operation", "load_operations", "run_from_row", "save_operation", "to_json"]
+__all__ = ["load_operation", "load_operations", "run_from_row", "save_operation", "save_run", "to_json"]
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
+_RUN_COLUMNS = (
+    "namespace",
+    "run",
+    "workflow",
+    "workflow_version",
+    "finished_as",
+    "begun_at",
+    "goal",
+    "spec_uri",
+    "spec_digest",
+    "parent",
+    "schedule_name",
+    "schedule_occurrence",
+    "context",
+    "holder",
+    "holder_name",
+    "held_until",
+    "finished_at",
+    "finish_reason",
+    "progress_message",
+    "progress_fraction",
+    "checkpoint",
+)
 _PARTS = ("run", "operation", "namespace")
 
 
@@ -38,7 +61,17 @@ def to_json(value: Any) -> str:
 
 def run_from_row(row: Row) -> Run:
     """Rebuild a run."""
-    return Run(**row)
+    data = dict(row)
+    if data["holder"] is not None:
+        data["holder"] = _party(json.loads(data["holder"]))
+    return Run(**data)
+
+
+async def save_run(connection: Connection, run: Run) -> None:
+    """Write what is known of a run beside its place in the log."""
+    row = {name: getattr(run, name) for name in _RUN_COLUMNS}
+    row["holder"] = None if run.holder is None else to_json(to_data(run.holder))
+    await connection.execute("save_run", row)
 
 
 async def load_operation(connection: Connection, row: Row | None) -> Operation | None:
@@ -117,6 +150,10 @@ def _rebuild(
         clock_boot=clock.get("boot"),
         clock_offset=clock.get("offset"),
         clock_at=clock.get("at"),
+        progress_message=row["progress_message"],
+        progress_fraction=row["progress_fraction"],
+        checkpoint=row["checkpoint"],
+        progressed_at=row["progressed_at"],
     )
 
 
@@ -261,4 +298,8 @@ def _operation_row(operation: Operation, now: Instant) -> dict[str, Any]:
         "acknowledged_at": operation.acknowledged_at,
         "settle_restart_at": operation.settle_restart_at,
         "set_back": operation.set_back,
+        "progress_message": operation.progress_message,
+        "progress_fraction": operation.progress_fraction,
+        "checkpoint": operation.checkpoint,
+        "progressed_at": operation.progressed_at,
     }

@@ -53,6 +53,19 @@ class Viewer:
             return None
         return await read_body(connection, operation, lookup.args_digest)
 
+    async def doubt(self, connection: Connection, operation: Operation, now: Instant) -> dict[str, Any]:
+        """Show how to find out whether the effect happened."""
+        return self.present.doubt(operation, now, await self.lookup_args(connection, operation))
+
+    def settled(self, operation: Operation, now: Instant) -> dict[str, Any]:
+        """Show what proves that the operation is over, and since when."""
+        return without_none(
+            {
+                "receipts": self.present.receipts(operation.receipts) or None,
+                "settled_at": self.present.settled_at(operation, now),
+            }
+        )
+
     async def step_shown(self, connection: Connection, step: Step, now: Instant) -> dict[str, Any]:
         """Show a step: what it is, what may be done now, and what is needed for that."""
         operation = step.operation
@@ -70,8 +83,7 @@ class Viewer:
             "retry_at": None if step.outlook.retry_at is None else rfc3339(step.outlook.retry_at),
         }
         if step.outlook.next in ("reconcile", "ask", "begin") and operation.attempts:
-            args = await self.lookup_args(connection, operation)
-            entry.update(self.present.doubt(operation, now, args))
+            entry.update(await self.doubt(connection, operation, now))
         elif operation.receipts:
             entry["receipts"] = self.present.receipts(operation.receipts, most=2)
         undo = operation.terms.undo

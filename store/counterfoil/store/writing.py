@@ -11,9 +11,17 @@ from counterfoil.store.domain.model import Operation, Run
 from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.protocol import Connection
-from counterfoil.store.rows import save_operation, to_json
+from counterfoil.store.rows import save_operation, save_run, to_json
 
-__all__ = ["Change", "carry_out", "caller_text"]
+__all__ = ["Change", "RunPlace", "carry_out", "caller_text"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlace:
+    """Which run is written to."""
+
+    namespace: str
+    run: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,36 +58,41 @@ def caller_text(caller: Caller, *, context: str | None = None, workflow_version:
 async def carry_out(
     connection: Connection,
     *,
+    place: RunPlace,
     run: Run | None,
-    change: Change,
+    changes: Sequence[Change],
     bodies: Bodies,
     caller: str,
     now: Instant,
+    run_events: Sequence[Event] = (),
+    run_after: Run | None = None,
     workflow: str | None = None,
     workflow_version: str | None = None,
 ) -> None:
     """Append the events, write the rows, keep the bodies. Nothing at all happens where there is no event.
 
+    `run` is the run as it was read, None where it is new; `run_after` is the run as `run_events` leave it.
+
     Raises:
         JournalUnavailable: another writer appended to the run meanwhile; the transaction has to be undone.
     """
-    if not change.events:
+    events = (*run_events, *(event for change in changes for event in change.events))
+    if not events:
         return
-    namespace, name = change.after.namespace, change.after.run
-    place = {"namespace": namespace, "run": name}
+    where = {"namespace": place.namespace, "run": place.run}
     if run is None:
         run = Run(
-            namespace=namespace,
-            run=name,
+            namespace=place.namespace,
+            run=place.run,
             created_at=now,
             touched_at=now,
             last_seq=0,
-            head=genesis(namespace, name),
+            head=genesis(place.namespace, place.run),
         )
         await connection.fetch_one(
             "create_run",
             {
-                **place,
+                **where,
                 "created_at": now,
                 "touched_at": now,
                 "head": run.head,
@@ -89,7 +102,7 @@ async def carry_out(
         )
     seq, head = run.last_seq, run.head
     rows = []
-    for event in change.events:
+    for event in events:
         seq += 1
         data = to_json(event.data)
         head = event_hash(
@@ -103,7 +116,7 @@ async def carry_out(
         )
         rows.append(
             {
-                **place,
+                **where,
                 "seq": seq,
                 "operation": event.operation,
                 "kind": event.kind.value,
@@ -113,11 +126,11 @@ async def carry_out(
                 "hash": head,
             }
         )
-    created = sum(event.kind is EventKind.OPERATION_CREATED for event in change.events)
+    created = sum(event.kind is EventKind.OPERATION_CREATED for event in events)
     advanced = await connection.fetch_one(
         "advance_run",
         {
-            **place,
+            **where,
             "touched_at": max(now, run.touched_at),
             "last_seq": seq,
             "head": head,
@@ -133,10 +146,14 @@ async def carry_out(
             fix="send the call again",
             retryable=True,
         )
-    await save_operation(connection, change.before, change.after, now)
+    if run_after is not None:
+        await save_run(connection, run_after)
+    for change in changes:
+        if change.events:
+            await save_operation(connection, change.before, change.after, now)
     for row in rows:
         await connection.execute("append_event", row)
     for name_of_body, text in bodies.texts.items():
         await connection.execute(
-            "save_body", {**place, "digest": name_of_body, "body": text, "stored_at": now}
+            "save_body", {**where, "digest": name_of_body, "body": text, "stored_at": now}
         )

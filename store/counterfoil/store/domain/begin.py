@@ -18,7 +18,7 @@ from counterfoil.store.domain.model import (
     State,
     Terms,
 )
-from counterfoil.store.domain.outlook import Outlook, gate
+from counterfoil.store.domain.outlook import NO_BARRIERS, Barriers, Outlook, attempts_used_up, gate
 from counterfoil.store.domain.states import (
     current_generation,
     deadline_at,
@@ -70,6 +70,7 @@ class BeginFacts:
     others: tuple[Operation, ...] = ()
     dependencies: Mapping[str, Operation] = field(default_factory=dict)
     original: Operation | None = None
+    barriers: Barriers = NO_BARRIERS
 
 
 def decide_begin(given: BeginGiven, facts: BeginFacts, situation: Situation) -> Verdict:
@@ -217,7 +218,7 @@ def _permit(
     repeatable = (
         is_repeatable(operation, now, policy)
         and _can_reproduce(operation.description, given.description)
-        and not _no_attempt_left(operation)
+        and not attempts_used_up(operation, facts.barriers)
     )
     free = "free_repeatable" if repeatable else "free"
     if operation.dispute is not None:
@@ -246,7 +247,13 @@ def _permit(
         return draft.verdict(Command.BEGIN, row, warnings=warnings)
     if operation.compensates is not None and not _may_compensate(facts.original, now):
         return draft.answer("stop", "unmet", warnings=warnings)
-    stands_between = gate(operation, now=now, run=facts.run, dependencies=facts.dependencies)
+    stands_between = gate(
+        operation,
+        now=now,
+        run=facts.run,
+        dependencies=facts.dependencies,
+        barriers=facts.barriers,
+    )
     if stands_between is not None:
         return _wait_or_ask(draft, stands_between, warnings)
     return _grant(draft, given, situation, free, warnings)
@@ -271,11 +278,6 @@ def _can_reproduce(recorded: Description, given: Description) -> bool:
     return (not recorded.args_redacted or given.args_keyed == recorded.args_keyed) and (
         not recorded.payload_redacted or given.payload_keyed == recorded.payload_keyed
     )
-
-
-def _no_attempt_left(operation: Operation) -> bool:
-    limit = operation.terms.max_attempts
-    return limit is not None and len(operation.granted) >= limit
 
 
 def _grant(

@@ -9,17 +9,24 @@ from typing import Any
 
 __all__ = [
     "BeginOperation",
+    "BeginRun",
     "Caller",
     "CheckOperation",
     "CloseOperation",
+    "Criterion",
+    "FindOperations",
+    "FinishRun",
     "Json",
     "Lookup",
     "OperationRef",
+    "PlanStep",
     "ReceiptGiven",
     "ReconcileOperation",
     "RecordFailure",
+    "RecordProgress",
     "RecordReceipt",
     "ResumePlan",
+    "Spec",
     "Undo",
 ]
 
@@ -199,5 +206,99 @@ class ResumePlan:
     run: str | None = None
     context: Mapping[str, Json] | None = None
     include: str = "open"
+    limit: int | None = None
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Criterion:
+    """One thing that the work has to fulfil."""
+
+    id: str
+    text: str = ""
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """What the work is held against: where it is, in which version, and its criteria."""
+
+    uri: str | None = None
+    digest: str | None = None
+    criteria: tuple[Criterion, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanStep:
+    """A step as a plan declares it; begun later by begin_operation under the same key."""
+
+    key: str
+    action: str
+    target: str | None = None
+    args: Mapping[str, Json] | None = None
+    payload: Json = None
+    depends_on: tuple[str, ...] = ()
+    satisfies: tuple[str, ...] = ()
+    repeat: str | None = None
+    key_ttl_seconds: float | None = None
+    lookup: Lookup | None = None
+    undo: Undo | None = None
+    deadline_seconds: float | None = None
+    max_attempts: int | None = None
+    distinct_from: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginRun:
+    """Start a run or come back to it; called at the start of every session. Durations in seconds."""
+
+    run: str
+    workflow: str | None = None
+    workflow_version: str | None = None
+    goal: str | None = None
+    spec: Spec | None = None
+    plan: tuple[PlanStep, ...] = ()
+    schedule_name: str | None = None
+    schedule_occurrence: str | None = None
+    context: Mapping[str, Json] | None = None
+    accept_reason: str | None = None
+    lease_seconds: float | None = None
+    holder: str | None = None
+    parent: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordProgress:
+    """Say how far an operation (by `ref`) or a whole run (by its name alone) has come."""
+
+    ref: OperationRef
+    attempt: int | None = None
+    message: str | None = None
+    fraction: float | None = None
+    checkpoint: Mapping[str, Json] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishRun:
+    """Say how a run ended: "completed", "failed" or "cancelled"."""
+
+    run: str
+    outcome: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindOperations:
+    """Search for operations by any of these; times are RFC 3339 text."""
+
+    text: str | None = None
+    run: str | None = None
+    workflow: str | None = None
+    state: str | None = None
+    action: str | None = None
+    system: str | None = None
+    external_id: str | None = None
+    since: str | None = None
+    until: str | None = None
     limit: int | None = None
     cursor: str | None = None

@@ -25,16 +25,17 @@ from counterfoil.store.domain.model import (
     Party,
     Receipt,
     Repeat,
+    Run,
     State,
     Terms,
     UndoTerms,
 )
 
-__all__ = ["Event", "EventKind", "evolve", "evolve_all", "terms_from_data", "to_data"]
+__all__ = ["Event", "EventKind", "evolve", "evolve_all", "evolve_run", "terms_from_data", "to_data"]
 
 
 class EventKind(StrEnum):
-    """Everything that can happen to an operation."""
+    """Everything that can happen to an operation, and to a run."""
 
     OPERATION_CREATED = "operation_created"
     DESCRIPTION_TAKEN = "description_taken"
@@ -59,11 +60,20 @@ class EventKind(StrEnum):
     DECISION_WITHDRAWN = "decision_withdrawn"
     RECEIPTS_SET_ASIDE = "receipts_set_aside"
     CLOCK_JUMPED = "clock_jumped"
+    LEASE_EXTENDED = "lease_extended"
+    PROGRESSED = "progressed"
+    RUN_BEGUN = "run_begun"
+    RUN_HELD = "run_held"
+    RUN_PROGRESSED = "run_progressed"
+    RUN_REOPENED = "run_reopened"
+    RUN_FINISHED = "run_finished"
+    CONTEXT_NOTED = "context_noted"
+    DRIFT_ACCEPTED = "drift_accepted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One thing that happened to one operation."""
+    """One thing that happened to one operation, or to the run itself (`operation` is empty then)."""
 
     kind: EventKind
     operation: str
@@ -292,6 +302,18 @@ def _applied(operation: Operation, event: Event) -> Operation:
             )
         case EventKind.CLOCK_JUMPED:
             return _clock_jumped(operation, event)
+        case EventKind.LEASE_EXTENDED:
+            return _with_attempts(
+                operation, (data["attempt"],), outcome=Outcome.OPEN, lease_until=data["lease_until"]
+            )
+        case EventKind.PROGRESSED:
+            return replace(
+                operation,
+                progress_message=data.get("message", operation.progress_message),
+                progress_fraction=data.get("fraction", operation.progress_fraction),
+                checkpoint=data.get("checkpoint", operation.checkpoint),
+                progressed_at=event.at,
+            )
         case _:
             raise ValueError(f"{event.kind} after operation_created")
 
@@ -310,6 +332,53 @@ def _decided(operation: Operation, event: Event) -> Operation:
             reason=event.data["reason"],
         ),
     )
+
+
+def evolve_run(run: Run | None, event: Event, *, namespace: str, name: str) -> Run:
+    """Apply one event to what is known of a run; events of its operations leave it as it is."""
+    if run is None:
+        run = Run(
+            namespace=namespace, run=name, created_at=event.at, touched_at=event.at, last_seq=0, head=""
+        )
+    data = event.data
+    match event.kind:
+        case EventKind.RUN_BEGUN:
+            # What was said once stands until it is said anew; the first context is what later ones are
+            # compared with.
+            told = {field: value for field, value in data.items() if field != "context"}
+            return replace(
+                run, **told, context=run.context or data.get("context"), begun_at=run.begun_at or event.at
+            )
+        case EventKind.RUN_HELD:
+            return replace(
+                run,
+                holder=_party(data["holder"]),
+                holder_name=data.get("holder_name"),
+                held_until=data["until"],
+            )
+        case EventKind.RUN_PROGRESSED:
+            return replace(
+                run,
+                progress_message=data.get("message", run.progress_message),
+                progress_fraction=data.get("fraction", run.progress_fraction),
+                checkpoint=data.get("checkpoint", run.checkpoint),
+            )
+        case EventKind.RUN_REOPENED:
+            return replace(run, finished_as=None, finished_at=None, finish_reason=None)
+        case EventKind.RUN_FINISHED:
+            return replace(
+                run,
+                finished_as=data["outcome"],
+                finished_at=event.at,
+                finish_reason=data.get("reason"),
+                holder=None,
+                holder_name=None,
+                held_until=None,
+            )
+        case EventKind.DRIFT_ACCEPTED | EventKind.CONTEXT_NOTED:
+            return replace(run, context=data["context"])
+        case _:
+            return run
 
 
 def evolve_all(operation: Operation | None, events: Iterable[Event]) -> Operation | None:

@@ -328,6 +328,10 @@ class Operation:
     clock_boot: str | None = None
     clock_offset: int | None = None
     clock_at: Instant | None = None
+    progress_message: str | None = None
+    progress_fraction: float | None = None
+    checkpoint: str | None = None
+    progressed_at: Instant | None = None
 
     @property
     def granted(self) -> tuple[Attempt, ...]:
@@ -352,7 +356,11 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One execution of a workflow. `finished_as` is None while it is open."""
+    """One execution of a workflow. `finished_as` is None while it is open, `begun_at` until begin_run.
+
+    `context` is the digest of the context that steps are compared with: the first one, or the one whose
+    drift was accepted last. `checkpoint` is a digest too.
+    """
 
     namespace: str
     run: str
@@ -364,3 +372,19 @@ class Run:
     workflow: str | None = None
     workflow_version: str | None = None
     finished_as: str | None = None
+    begun_at: Instant | None = None
+    goal: str | None = None
+    spec_uri: str | None = None
+    spec_digest: str | None = None
+    parent: str | None = None
+    schedule_name: str | None = None
+    schedule_occurrence: str | None = None
+    context: str | None = None
+    holder: Party | None = None
+    holder_name: str | None = None
+    held_until: Instant | None = None
+    finished_at: Instant | None = None
+    finish_reason: str | None = None
+    progress_message: str | None = None
+    progress_fraction: float | None = None
+    checkpoint: str | None = None

@@ -8,7 +8,7 @@ from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.model import Operation, Repeat, Run, State
 from counterfoil.store.domain.states import Policy, is_repeatable, is_unresolved, live_attempt, state_of
 
-__all__ = ["Outlook", "gate", "outlook"]
+__all__ = ["NO_BARRIERS", "Barriers", "Outlook", "attempts_used_up", "gate", "outlook"]
 
 _CANNOT_SUCCEED = frozenset((State.TIMED_OUT, State.CANCELLED, State.COMPENSATED))
 
@@ -22,6 +22,22 @@ class Outlook:
     retry_at: Instant | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Barriers:
+    """What stands in the way from outside the operation itself, until a person lifts it.
+
+    `authority` is the reason of the `ask`; `more_attempts` is how many a person granted beyond the limit.
+    """
+
+    has_history_gap: bool = False
+    is_blocked_by_drift: bool = False
+    authority: str | None = None
+    more_attempts: int = 0
+
+
+NO_BARRIERS = Barriers()
+
+
 def outlook(
     operation: Operation,
     *,
@@ -30,6 +46,7 @@ def outlook(
     run: Run | None,
     dependencies: Mapping[str, Operation],
     can_reproduce: bool,
+    barriers: Barriers = NO_BARRIERS,
 ) -> Outlook:
     """Tell what a begin would answer, with `begin` in place of `perform`.
 
@@ -45,28 +62,40 @@ def outlook(
     if live is not None:
         return Outlook(next="wait", reason="lease_held", retry_at=live.lease_until)
     if state is State.IN_DOUBT and not (
-        is_repeatable(operation, now, policy) and can_reproduce and not _attempts_used_up(operation)
+        is_repeatable(operation, now, policy) and can_reproduce and not attempts_used_up(operation, barriers)
     ):
         if is_unresolved(operation):
             return Outlook(next="ask", reason="unresolved")
         return Outlook(next="reconcile", reason="in_doubt")
-    return gate(operation, now=now, run=run, dependencies=dependencies) or Outlook(
+    return gate(operation, now=now, run=run, dependencies=dependencies, barriers=barriers) or Outlook(
         next="begin", reason=_reason_to_begin(operation, state)
     )
 
 
 def gate(
-    operation: Operation, *, now: Instant, run: Run | None, dependencies: Mapping[str, Operation]
+    operation: Operation,
+    *,
+    now: Instant,
+    run: Run | None,
+    dependencies: Mapping[str, Operation],
+    barriers: Barriers = NO_BARRIERS,
 ) -> Outlook | None:
     """Tell what stands between an operation that may be attempted and its attempt, if anything does."""
     if run is not None and run.finished_as is not None:
         return Outlook(next="stop", reason="run_finished")
+    if barriers.has_history_gap:
+        return Outlook(next="ask", reason="history_gap")
     if any(_cannot_succeed(key, now, dependencies, frozenset()) for key in operation.depends_on):
         return Outlook(next="ask", reason="dependency_unmet")
     if not all(_has_succeeded(dependencies.get(key), now) for key in operation.depends_on):
         return Outlook(next="wait", reason="dependency")
+    if barriers.is_blocked_by_drift:
+        return Outlook(next="ask", reason="drift")
+    if barriers.authority is not None:
+        return Outlook(next="ask", reason=barriers.authority)
     newest = operation.newest
-    if _attempts_used_up(operation) or (newest is not None and not newest.retryable):
+    is_final = newest is not None and not newest.retryable and not barriers.more_attempts
+    if attempts_used_up(operation, barriers) or is_final:
         return Outlook(next="ask", reason="attempts_exhausted")
     if newest is not None and newest.retry_at is not None and now < newest.retry_at:
         return Outlook(next="wait", reason="backoff", retry_at=newest.retry_at)
@@ -93,9 +122,10 @@ def _has_succeeded(operation: Operation | None, now: Instant) -> bool:
     return operation is not None and state_of(operation, now) is State.SUCCEEDED
 
 
-def _attempts_used_up(operation: Operation) -> bool:
+def attempts_used_up(operation: Operation, barriers: Barriers = NO_BARRIERS) -> bool:
+    """Tell whether every attempt that the terms, and a person since, allow was granted."""
     limit = operation.terms.max_attempts
-    return limit is not None and len(operation.granted) >= limit
+    return limit is not None and len(operation.granted) >= limit + barriers.more_attempts
 
 
 def _reason_to_begin(operation: Operation, state: State) -> str:

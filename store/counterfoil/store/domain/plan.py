@@ -1,11 +1,11 @@
 """The plan: facts of a run turned into steps, each with what may be done now, the urgent ones first."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.model import Operation, Run, State
-from counterfoil.store.domain.outlook import Outlook, outlook
+from counterfoil.store.domain.outlook import NO_BARRIERS, Barriers, Outlook, outlook
 from counterfoil.store.domain.states import Policy, state_of
 
 __all__ = ["Step", "make_steps"]
@@ -33,10 +33,19 @@ class Step:
 
 
 def make_steps(
-    operations: Sequence[Operation], *, run: Run | None, now: Instant, policy: Policy
+    operations: Sequence[Operation],
+    *,
+    run: Run | None,
+    now: Instant,
+    policy: Policy,
+    around: Sequence[Operation] = (),
+    barriers: Callable[[Operation], Barriers] = lambda _operation: NO_BARRIERS,
 ) -> tuple[Step, ...]:
-    """Give the steps of a run in the order of the plan; `operations` are all of the run."""
-    by_key: Mapping[str, Operation] = {operation.key: operation for operation in operations}
+    """Give the steps of a run in the order of the plan.
+
+    `around` are operations that are not listed and that a listed one waits for, directly or not.
+    """
+    by_key: Mapping[str, Operation] = {operation.key: operation for operation in (*around, *operations)}
     steps = [
         Step(
             operation=operation,
@@ -50,6 +59,7 @@ def make_steps(
                 can_reproduce=not (
                     operation.description.args_redacted or operation.description.payload_redacted
                 ),
+                barriers=barriers(operation),
             ),
         )
         for operation in operations

@@ -139,7 +139,8 @@ def _is_inside(operation: Operation, receipt: Receipt, *, is_of_live: bool) -> b
 def classify(operation: Operation, receipt: Receipt, state: State) -> tuple[str, Receipt | None]:
     """Name the row of the table that a receipt falls into, and the one on file that it repeats, if any."""
     for known in operation.receipts:
-        if not _is_same(known, receipt) or (receipt.is_accepted and not known.is_accepted):
+        is_known = _is_same(known, receipt) or _is_redelivered(known, receipt)
+        if not is_known or (receipt.is_accepted and not known.is_accepted):
             continue
         if known.is_foreign and receipt.is_foreign:
             return "foreign", known
@@ -184,7 +185,12 @@ def _is_same(known: Receipt, receipt: Receipt) -> bool:
 
 
 def _is_redelivered(known: Receipt, receipt: Receipt) -> bool:
-    return known.call_id is not None and known.call_id == receipt.call_id
+    """Tell whether the same call came twice; an attempt granted in between does not make it another one."""
+    return (
+        known.call_id is not None
+        and known.call_id == receipt.call_id
+        and _is_same(known, replace(receipt, attempt=known.attempt))
+    )
 
 
 def _beside_another(

@@ -3,7 +3,8 @@
 The state is derived in the order that STATES.md gives; no other place decides it.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
@@ -48,7 +49,8 @@ _JUMP_TOLERANCE_PER = 1000
 class Policy:
     """What the configuration says; durations in seconds.
 
-    `assurance` and `duplicates` are (pattern, value) pairs, the first match of an action counts.
+    `assurance` and `duplicates` are (pattern, value) pairs, the first match of an action counts. `drift`
+    classes the components of a context.
     """
 
     lease_seconds: float = 300
@@ -57,6 +59,7 @@ class Policy:
     least_settle_seconds: float = 0
     assurance: tuple[tuple[str, Assurance], ...] = ()
     duplicates: tuple[tuple[str, str], ...] = ()
+    drift: Mapping[str, str] = field(default_factory=dict)
 
     def required_assurance(self, action: str) -> Assurance:
         """The assurance that `succeeded` needs for an action; never below `reported`."""

@@ -22,6 +22,7 @@ class Command(StrEnum):
     BEGIN = "begin_operation"
     RECEIPT = "record_receipt"
     FAILURE = "record_failure"
+    PROGRESS = "record_progress"
     RECONCILE = "reconcile_operation"
     CLOSE = "close_operation"
 
@@ -98,6 +99,12 @@ _ROWS = {
         none_while_another_is_unknown: - | →in_doubt reconcile | = reconcile | - | = skip | = skip | = skip | = skip | = disputed
         none_without_evidence: - | →in_doubt reconcile | = reconcile | = recorded | = skip | = skip | = skip | = skip | = disputed
         another_caller: - | = held | = reconcile | = recorded | = skip | = skip | = skip | = skip | = disputed
+        older: - | = superseded | = superseded | = superseded | = superseded | = superseded | = superseded | = superseded | = superseded
+    """,
+    Command.PROGRESS: """
+        its_holder: - | = recorded | = reconcile | = superseded | = skip | = skip | = skip | = skip | = disputed
+        its_holder_revives: - | - | →in_progress recorded | - | - | - | - | - | -
+        another_caller: - | = held | = reconcile | = superseded | = skip | = skip | = skip | = skip | = disputed
         older: - | = superseded | = superseded | = superseded | = superseded | = superseded | = superseded | = superseded | = superseded
     """,
     Command.RECONCILE: """

@@ -4,7 +4,9 @@ SELECT id, created_at, secret FROM journal WHERE only = 1;
 
 -- name: read_run
 -- At most one row.
-SELECT namespace, run, created_at, touched_at, last_seq, head, operations, workflow, workflow_version, finished_as
+SELECT namespace, run, created_at, touched_at, last_seq, head, operations, workflow, workflow_version,
+    finished_as, begun_at, goal, spec_uri, spec_digest, parent, schedule_name, schedule_occurrence, context,
+    holder, holder_name, held_until, finished_at, finish_reason, progress_message, progress_fraction, checkpoint
 FROM runs
 WHERE namespace = :namespace AND run = :run;
 
@@ -18,6 +20,18 @@ INSERT INTO runs (
 ON CONFLICT DO NOTHING
 RETURNING run;
 
+-- name: save_run
+-- What the run's events say of it; its place in the log is moved by advance_run.
+UPDATE runs
+SET workflow = COALESCE(:workflow, workflow), workflow_version = COALESCE(:workflow_version, workflow_version),
+    finished_as = :finished_as, begun_at = :begun_at, goal = :goal, spec_uri = :spec_uri,
+    spec_digest = :spec_digest, parent = :parent, schedule_name = :schedule_name,
+    schedule_occurrence = :schedule_occurrence, context = :context, holder = :holder,
+    holder_name = :holder_name, held_until = :held_until, finished_at = :finished_at,
+    finish_reason = :finish_reason, progress_message = :progress_message,
+    progress_fraction = :progress_fraction, checkpoint = :checkpoint
+WHERE namespace = :namespace AND run = :run;
+
 -- name: advance_run
 -- Compare and swap: one row, or none where another writer appended since the run was read.
 UPDATE runs
@@ -28,7 +42,9 @@ RETURNING run;
 
 -- name: list_runs
 -- Most recently touched first: runs that are not finished, and any with an open question.
-SELECT namespace, run, created_at, touched_at, last_seq, head, operations, workflow, workflow_version, finished_as
+SELECT namespace, run, created_at, touched_at, last_seq, head, operations, workflow, workflow_version,
+    finished_as, begun_at, goal, spec_uri, spec_digest, parent, schedule_name, schedule_occurrence, context,
+    holder, holder_name, held_until, finished_at, finish_reason, progress_message, progress_fraction, checkpoint
 FROM runs
 WHERE namespace = :namespace
     AND (touched_at < :before_touched OR (touched_at = :before_touched AND run > :after_run))
@@ -133,12 +149,14 @@ INSERT INTO operations (
     namespace, run, key, id, position, created_at, updated_at, since_floor, action, target_folded, args_digest,
     fingerprint, compensates, description, terms, links, began, clock, state, attempts, receipts, findings,
     standing_receipts, dispute, disputed_at, decision, decided_at, decided_by, decision_reason, lease_until,
-    deadline_at, acknowledged_at, settle_restart_at, set_back
+    deadline_at, acknowledged_at, settle_restart_at, set_back, progress_message, progress_fraction, checkpoint,
+    progressed_at
 ) VALUES (
     :namespace, :run, :key, :id, :position, :created_at, :updated_at, :since_floor, :action, :target_folded,
     :args_digest, :fingerprint, :compensates, :description, :terms, :links, :began, :clock, :state, :attempts,
     :receipts, :findings, :standing_receipts, :dispute, :disputed_at, :decision, :decided_at, :decided_by,
-    :decision_reason, :lease_until, :deadline_at, :acknowledged_at, :settle_restart_at, :set_back
+    :decision_reason, :lease_until, :deadline_at, :acknowledged_at, :settle_restart_at, :set_back,
+    :progress_message, :progress_fraction, :checkpoint, :progressed_at
 )
 ON CONFLICT (namespace, run, key) DO UPDATE SET
     updated_at = excluded.updated_at, action = excluded.action, target_folded = excluded.target_folded,
@@ -151,7 +169,9 @@ ON CONFLICT (namespace, run, key) DO UPDATE SET
     decided_by = excluded.decided_by, decision_reason = excluded.decision_reason,
     lease_until = excluded.lease_until, deadline_at = excluded.deadline_at,
     acknowledged_at = excluded.acknowledged_at, settle_restart_at = excluded.settle_restart_at,
-    set_back = excluded.set_back;
+    set_back = excluded.set_back, progress_message = excluded.progress_message,
+    progress_fraction = excluded.progress_fraction, checkpoint = excluded.checkpoint,
+    progressed_at = excluded.progressed_at;
 
 -- name: read_attempts
 -- All attempts of an operation, oldest first.

@@ -1,0 +1,234 @@
+"""begin_operation around its decision: what is read before it, and what is answered after it."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from counterfoil.store.domain.answers import Verdict
+from counterfoil.store.domain.begin import BeginFacts, BeginGiven
+from counterfoil.store.domain.context import Drift, compare_contexts
+from counterfoil.store.domain.differences import differences
+from counterfoil.store.domain.drafting import Situation
+from counterfoil.store.domain.instants import Instant, rfc3339
+from counterfoil.store.domain.model import Operation
+from counterfoil.store.domain.outlook import Barriers
+from counterfoil.store.domain.untrusted import safe_value
+from counterfoil.store.preparing import Bodies, Reference
+from counterfoil.store.preparing_runs import PreparedContext
+from counterfoil.store.presenting import body_shown, without_none
+from counterfoil.store.protocol import Connection
+from counterfoil.store.resolving import (
+    dependencies_of,
+    operation_or_fault,
+    read_body,
+    warnings_of_others,
+)
+from counterfoil.store.rows import load_operation, run_from_row
+from counterfoil.store.running import context_of, drift_shown
+from counterfoil.store.viewing import Viewer
+
+__all__ = ["Beginning"]
+
+
+class Beginning:
+    """Reads and answers for begin_operation; every method is part of its transaction."""
+
+    def __init__(self, view: Viewer) -> None:
+        self._view = view
+
+    async def facts(
+        self, connection: Connection, given: BeginGiven, context: PreparedContext | None, now: Instant
+    ) -> tuple[BeginFacts, tuple[Drift, ...]]:
+        """Read what a begin is decided upon, and what differs from the recorded context.
+
+        Raises:
+            NotFound: the operation to compensate is not there.
+            InvalidArgument: a dependency is not there, or a circle.
+        """
+        place = {"namespace": self._view.namespace, "run": given.run}
+        row = await connection.fetch_one("read_run", place)
+        run = None if row is None else run_from_row(row)
+        operation = None
+        candidates: tuple[Operation, ...] = ()
+        if run is not None:
+            operation = await load_operation(
+                connection, await connection.fetch_one("read_operation", {**place, "key": given.key})
+            )
+            if operation is None or operation.takes:
+                candidates = await self._look_alikes(connection, given)
+        compensates = given.compensates or (None if operation is None else operation.compensates)
+        original = None
+        if compensates is not None:
+            original = await operation_or_fault(
+                connection, self._view.namespace, Reference(id=compensates), must_exist=True
+            )
+            candidates += await self._compensators(connection, compensates, known=candidates)
+        waits_for = (*given.depends_on, *(() if operation is None else operation.depends_on))
+        dependencies = await dependencies_of(
+            connection, self._view.namespace, given.run, waits_for, key=given.key
+        )
+        recorded = None if run is None else run.context
+        if recorded is None and operation is not None and operation.newest is not None:
+            recorded = operation.newest.context
+        drifts = compare_contexts(
+            await context_of(connection, self._view.namespace, recorded),
+            None if context is None else context.value,
+            self._view.policy.drift,
+        )
+        facts = BeginFacts(
+            operation=operation,
+            run=run,
+            next_position=1 if run is None else run.operations + 1,
+            run_created_at=now if run is None else run.created_at,
+            others=candidates,
+            dependencies=dependencies,
+            original=original,
+            barriers=Barriers(is_blocked_by_drift=any(drift.drift_class == "block" for drift in drifts)),
+        )
+        return facts, drifts
+
+    async def _look_alikes(self, connection: Connection, given: BeginGiven) -> tuple[Operation, ...]:
+        """Read the operations that may be the same effect under another key.
+
+        Raises:
+            JournalUnavailable: one is damaged; whether its effect happened cannot be told, so nothing like
+                it is granted.
+        """
+        rows = await connection.fetch_all(
+            "look_alikes",
+            {
+                "namespace": self._view.namespace,
+                "run": given.run,
+                "id": given.id,
+                "action": given.description.action,
+                "fingerprint": given.description.fingerprint,
+                "target_folded": given.description.target_folded,
+                "args_digest": given.description.args_digest,
+            },
+        )
+        loaded = [await load_operation(connection, row) for row in rows]
+        return tuple(operation for operation in loaded if operation is not None)
+
+    async def _compensators(
+        self, connection: Connection, original: str, *, known: tuple[Operation, ...]
+    ) -> tuple[Operation, ...]:
+        rows = await connection.fetch_all(
+            "compensators", {"namespace": self._view.namespace, "original": original}
+        )
+        ids = {row["operation"] for row in rows} - {operation.id for operation in known}
+        found = []
+        for operation_id in sorted(ids):
+            operation = await operation_or_fault(
+                connection, self._view.namespace, Reference(id=operation_id), must_exist=True
+            )
+            if operation is not None:
+                found.append(operation)
+        return tuple(found)
+
+    async def answer(
+        self,
+        connection: Connection,
+        given: BeginGiven,
+        facts: BeginFacts,
+        verdict: Verdict,
+        situation: Situation,
+        bodies: Bodies,
+        drifts: tuple[Drift, ...],
+    ) -> dict[str, Any]:
+        """Say what was decided, with all that the caller needs to act on it rightly."""
+        now = situation.now.at
+        operation = verdict.after or facts.operation
+        answer: dict[str, Any] = self._view.present.verdict(verdict, now)
+        if operation is None:
+            answer.update(run=given.run, key=given.key)
+        else:
+            answer.update(self._view.present.place(operation, now))
+        attempt = verdict.fields.get("attempt")
+        if operation is not None and attempt is not None and verdict.next in ("perform", "wait"):
+            answer.update(self._view.present.grant(attempt, operation))
+            if verdict.reason == "lease_held":
+                del answer["idempotency_key"], answer["send_before"]
+            if verdict.next == "wait":
+                answer["retry_at"] = rfc3339(attempt.lease_until)
+        if verdict.next == "perform" and operation is not None:
+            answer["replayed"] = verdict.reason == "replayed"
+            answer.update(without_none({"repeat_until": self._view.present.repeat_until(operation)}))
+        if "retry_at" in verdict.fields:
+            answer["retry_at"] = rfc3339(verdict.fields["retry_at"])
+        if operation is not None and verdict.next in ("reconcile", "ask"):
+            answer.update(await self._view.doubt(connection, operation, now))
+        if operation is not None and verdict.next == "skip":
+            answer.update(self._view.settled(operation, now))
+        if facts.operation is not None:
+            answer["recorded"] = await self._recorded(connection, operation or facts.operation)
+        if verdict.fields.get("conflict") and facts.operation is not None:
+            answer["conflict"] = await self._conflict(connection, facts.operation, given, bodies)
+        shown_drift = drift_shown(drifts)
+        if shown_drift is not None:
+            answer["drift"] = shown_drift
+        if operation is not None and operation.checkpoint is not None:
+            answer["checkpoint"] = body_shown(
+                await read_body(connection, operation, operation.checkpoint), detail="checkpoint"
+            )
+        if "duplicates" in verdict.fields:
+            answer["duplicates"] = self._view.present.duplicates(verdict.fields["duplicates"], now)
+        warnings = list(verdict.warnings)
+        if operation is not None:
+            if _brings_another_payload(operation, given):
+                warnings.append(
+                    "the payload given differs from the recorded one: send the recorded one, unchanged"
+                )
+            warnings += await warnings_of_others(
+                connection, operation, situation.party, is_new=facts.operation is None
+            )
+        if warnings:
+            answer["warnings"] = warnings
+        return answer
+
+    async def _recorded(self, connection: Connection, operation: Operation) -> dict[str, Any]:
+        description = operation.description
+        recorded: dict[str, Any] = {}
+        for name, body_digest in (
+            ("args", description.args_digest),
+            ("payload", description.payload_digest),
+        ):
+            if body_digest is not None:
+                recorded[name] = body_shown(await read_body(connection, operation, body_digest), detail=name)
+        return recorded
+
+    async def _conflict(
+        self, connection: Connection, operation: Operation, given: BeginGiven, bodies: Bodies
+    ) -> list[dict[str, Any]]:
+        """List every path at which the effect given differs from the effect on record."""
+
+        def effect(action: str, target: str | None, args: str | None) -> Mapping[str, Any]:
+            parts = {"action": action, "target": target, "args": None if args is None else json.loads(args)}
+            return without_none(parts)
+
+        recorded, offered = operation.description, given.description
+        recorded_args = (
+            None
+            if recorded.args_digest is None
+            else await read_body(connection, operation, recorded.args_digest)
+        )
+        given_args = None if offered.args_digest is None else bodies.texts[offered.args_digest]
+        found = differences(
+            effect(recorded.action, recorded.target, recorded_args),
+            effect(offered.action, offered.target, given_args),
+            limit=20,
+        )
+        shown = [
+            {
+                name: safe_value(value, limit=150, items=5, depth=3)
+                for name, value in difference.as_dict().items()
+            }
+            for difference in found
+        ]
+        if found.cut:
+            shown.append({"cut": True, "whole": "check_operation with detail args gives what is recorded"})
+        return shown
+
+
+def _brings_another_payload(operation: Operation, given: BeginGiven) -> bool:
+    keyed = given.description.payload_keyed
+    return keyed is not None and keyed != operation.description.payload_keyed

@@ -1,0 +1,408 @@
+"""Runs: begun at the start of every session, held by one of them, finished when nothing is open.
+
+The hold is advisory: operations are guarded one by one. It lives while its own lease does, or while its
+holder holds the live attempt of an operation.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from counterfoil.store.domain.begin import BeginGiven
+from counterfoil.store.domain.drafting import Creation, Draft, Situation
+from counterfoil.store.domain.events import Event, EventKind, evolve_run, to_data
+from counterfoil.store.domain.instants import Instant, micros
+from counterfoil.store.domain.lookalikes import Lookalike, Newcomer, find_lookalikes
+from counterfoil.store.domain.model import Operation, Party, Run, State
+from counterfoil.store.domain.states import live_attempt, state_of
+from counterfoil.store.errors import InvalidArgument
+
+__all__ = [
+    "PlannedStep",
+    "RunFacts",
+    "RunGiven",
+    "RunVerdict",
+    "decide_begin_run",
+    "decide_finish_run",
+    "decide_run_progress",
+    "is_held_by_another",
+]
+
+_DONE = frozenset((State.SUCCEEDED, State.TIMED_OUT, State.CANCELLED, State.COMPENSATED))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunGiven:
+    """A begin_run in normal form. Durations in seconds."""
+
+    namespace: str
+    run: str
+    workflow: str | None = None
+    workflow_version: str | None = None
+    goal: str | None = None
+    spec_uri: str | None = None
+    spec_digest: str | None = None
+    schedule_name: str | None = None
+    schedule_occurrence: str | None = None
+    parent: str | None = None
+    context: str | None = None
+    accept_reason: str | None = None
+    lease_seconds: float = 300
+    holder_name: str | None = None
+    steps: tuple[BeginGiven, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """What is read before deciding: the run, and all its operations."""
+
+    run: Run | None
+    operations: tuple[Operation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedStep:
+    """A step that was taken into the plan, as a new operation."""
+
+    operation: Operation
+    events: tuple[Event, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunVerdict:
+    """What was decided about a run. `duplicates` and `conflicts` are steps that were not added, by key."""
+
+    next: str
+    reason: str
+    run: Run | None
+    events: tuple[Event, ...] = ()
+    steps: tuple[PlannedStep, ...] = ()
+    duplicates: Mapping[str, tuple[Lookalike, ...]] | None = None
+    conflicts: tuple[tuple[BeginGiven, Operation], ...] = ()
+    unmet: tuple[Operation, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def is_held_by_another(run: Run, operations: Sequence[Operation], party: Party, now: Instant) -> bool:
+    """Tell whether another live session works on the run."""
+    if run.holder is None or run.holder.is_holder(party):
+        return False
+    if run.held_until is not None and now < run.held_until:
+        return True
+    live = (live_attempt(operation, now) for operation in operations)
+    return any(
+        attempt is not None and attempt.holder is not None and attempt.holder.is_holder(run.holder)
+        for attempt in live
+    )
+
+
+def decide_begin_run(given: RunGiven, facts: RunFacts, situation: Situation) -> RunVerdict:
+    """Start a run, or come back to it; take the steps that its plan adds.
+
+    Raises:
+        InvalidArgument: a dependency on a key that is neither in the run nor in the plan, or a circle.
+    """
+    run, now = facts.run, situation.now.at
+    if run is not None:
+        if run.finished_as == "completed":
+            return RunVerdict(next="skip", reason="already_succeeded", run=run)
+        if run.finished_as == "cancelled":
+            return RunVerdict(
+                next="skip", reason="cancelled", run=run, warnings=_open_questions(facts.operations, now)
+            )
+        if is_held_by_another(run, facts.operations, situation.party, now):
+            return RunVerdict(next="wait", reason="run_held", run=run)
+    events = [_event(EventKind.RUN_BEGUN, now, _begun(given))]
+    if run is not None and run.finished_as == "failed":
+        events.append(_event(EventKind.RUN_REOPENED, now, {}))
+    events.append(
+        _event(
+            EventKind.RUN_HELD,
+            now,
+            {
+                "holder": to_data(situation.party),
+                "holder_name": given.holder_name,
+                "until": now + micros(min(given.lease_seconds, situation.policy.longest_lease_seconds)),
+            },
+        )
+    )
+    if given.accept_reason is not None and given.context is not None:
+        events.append(
+            _event(EventKind.DRIFT_ACCEPTED, now, {"context": given.context, "reason": given.accept_reason})
+        )
+    taken = _take_plan(
+        given,
+        facts.operations,
+        situation,
+        created_at=now if run is None else run.created_at,
+        next_position=1 if run is None else run.operations + 1,
+    )
+    after = run
+    for event in events:
+        after = evolve_run(after, event, namespace=given.namespace, name=given.run)
+    return replace(
+        taken,
+        reason="started" if run is None else "resumed",
+        run=after,
+        events=tuple(events),
+        warnings=taken.warnings,
+    )
+
+
+def _event(kind: EventKind, at: Instant, data: Mapping[str, object]) -> Event:
+    return Event(
+        kind=kind,
+        operation="",
+        at=at,
+        data={name: value for name, value in data.items() if value is not None},
+    )
+
+
+def _begun(given: RunGiven) -> dict[str, object]:
+    names = (
+        "workflow",
+        "workflow_version",
+        "goal",
+        "spec_uri",
+        "spec_digest",
+        "schedule_name",
+        "schedule_occurrence",
+        "parent",
+        "context",
+    )
+    return {name: getattr(given, name) for name in names}
+
+
+def _open_questions(operations: Sequence[Operation], now: Instant) -> tuple[str, ...]:
+    return tuple(
+        f"open question: {operation.id} is {state_of(operation, now).value}"
+        for operation in operations
+        if state_of(operation, now).is_open
+    )
+
+
+def _take_plan(
+    given: RunGiven,
+    operations: Sequence[Operation],
+    situation: Situation,
+    *,
+    created_at: Instant,
+    next_position: int,
+) -> RunVerdict:
+    """Add the steps that are new: one that exists is not altered, one that looks like another not added."""
+    by_key = {operation.key: operation for operation in operations}
+    duplicates: dict[str, tuple[Lookalike, ...]] = {}
+    conflicts: list[tuple[BeginGiven, Operation]] = []
+    stands_for: dict[str, str] = {}
+    fresh: list[BeginGiven] = []
+    for step in given.steps:
+        existing = by_key.get(step.key)
+        if existing is not None:
+            if _is_another_effect(step, existing):
+                conflicts.append((step, existing))
+            continue
+        alike = _lookalikes(step, operations, situation)
+        if alike:
+            duplicates[step.key] = alike
+            stands_for[step.key] = alike[0].operation.key
+            continue
+        fresh.append(step)
+    keys = {*by_key, *(step.key for step in fresh)}
+    fresh = [
+        replace(step, depends_on=tuple(stands_for.get(key, key) for key in step.depends_on)) for step in fresh
+    ]
+    _check_dependencies(fresh, by_key, keys)
+    steps: list[PlannedStep] = []
+    warnings: list[str] = []
+    for position, step in enumerate(fresh, start=next_position):
+        planned = _plan(step, situation, position=position, created_at=created_at)
+        siblings = _siblings(step, steps, situation)
+        warnings += [f"{planned.operation.id} and {other.id} look alike in this plan" for other in siblings]
+        steps.append(planned)
+    return RunVerdict(
+        next="continue",
+        reason="started",
+        run=None,
+        steps=tuple(steps),
+        duplicates=duplicates or None,
+        conflicts=tuple(conflicts),
+        warnings=tuple(warnings),
+    )
+
+
+def _is_another_effect(step: BeginGiven, existing: Operation) -> bool:
+    """Compare what both say; what one leaves out is no difference while nothing was granted."""
+    said, recorded = step.description, existing.description
+    if said.fingerprint == recorded.fingerprint:
+        return False
+    return (
+        said.action != recorded.action
+        or (said.target is not None and said.target != recorded.target and not _may_take(existing, "target"))
+        or (
+            said.args_digest is not None
+            and said.args_digest != recorded.args_digest
+            and not _may_take(existing, "args_digest")
+        )
+    )
+
+
+def _may_take(existing: Operation, name: str) -> bool:
+    return existing.takes and getattr(existing.description, name) is None
+
+
+def _lookalikes(
+    step: BeginGiven, operations: Sequence[Operation], situation: Situation
+) -> tuple[Lookalike, ...]:
+    """Find the operations that a step stands for already; one with nothing to compare is compared later."""
+    if step.description.target is None and step.description.args_digest is None:
+        return ()
+    found = find_lookalikes(
+        Newcomer(
+            id=step.id,
+            run=step.run,
+            description=step.description,
+            distinct_from=step.distinct_from,
+            party=situation.party,
+        ),
+        operations,
+        now=situation.now.at,
+        policy=situation.policy,
+    )
+    return tuple(lookalike for lookalike in found if lookalike.stops)
+
+
+def _siblings(
+    step: BeginGiven, planned: Sequence[PlannedStep], situation: Situation
+) -> tuple[Operation, ...]:
+    alike = _lookalikes(step, [other.operation for other in planned], situation)
+    return tuple(lookalike.operation for lookalike in alike)
+
+
+def _check_dependencies(fresh: Sequence[BeginGiven], by_key: Mapping[str, Operation], keys: set[str]) -> None:
+    waits_for = {key: operation.depends_on for key, operation in by_key.items()}
+    for step in fresh:
+        unknown = [key for key in step.depends_on if key not in keys]
+        if unknown:
+            raise InvalidArgument(
+                "plan.depends_on",
+                f"the step {step.key} names a key that neither the run nor the plan has",
+                accepted="keys of this plan or of the run",
+            )
+        waits_for[step.key] = step.depends_on
+    done: set[str] = set()
+    for start in waits_for:
+        path: list[tuple[str, int]] = [(start, 0)]
+        on_path = {start}
+        while path:
+            key, index = path.pop()
+            following = waits_for.get(key, ())
+            if key in done or index >= len(following):
+                done.add(key)
+                on_path.discard(key)
+                continue
+            path.append((key, index + 1))
+            nearest = following[index]
+            if nearest in on_path:
+                raise InvalidArgument(
+                    "plan.depends_on", "is a circle: a step would wait for itself", accepted="an order"
+                )
+            if nearest not in done:
+                on_path.add(nearest)
+                path.append((nearest, 0))
+
+
+def _plan(step: BeginGiven, situation: Situation, *, position: int, created_at: Instant) -> PlannedStep:
+    draft = Draft(None, operation_id=step.id, situation=situation)
+    draft.create(
+        Creation(
+            id=step.id,
+            namespace=step.namespace,
+            run=step.run,
+            key=step.key,
+            position=position,
+            run_created_at=created_at,
+            description=step.description,
+        )
+    )
+    terms = to_data(step.terms)
+    if terms:
+        draft.add(EventKind.TERMS_FIXED, **terms)
+    if step.depends_on or step.satisfies or step.distinct_from:
+        draft.add(
+            EventKind.LINKS_ADDED,
+            depends_on=list(step.depends_on) or None,
+            satisfies=list(step.satisfies) or None,
+            distinct_from=[other for other in step.distinct_from if other != "*"] or None,
+        )
+    return PlannedStep(operation=draft.operation, events=draft.events)
+
+
+def decide_finish_run(
+    run: Run,
+    operations: Sequence[Operation],
+    outcome: str,
+    reason: str | None,
+    situation: Situation,
+    *,
+    unmet_criteria: Sequence[str] = (),
+) -> RunVerdict:
+    """Finish a run. `completed` is refused while anything is open, planned, failed or unmet."""
+    now = situation.now.at
+    if run.finished_as == outcome:
+        return RunVerdict(next="continue", reason="duplicate", run=run)
+    if run.finished_as is not None:
+        return RunVerdict(next="stop", reason="run_finished", run=run)
+    warnings = list(_open_questions(operations, now))
+    if outcome == "completed":
+        unmet = tuple(operation for operation in operations if state_of(operation, now) not in _DONE)
+        if unmet or unmet_criteria:
+            return RunVerdict(next="stop", reason="unmet", run=run, unmet=unmet)
+        warnings += [
+            f"{operation.id} counts as timed_out, without evidence"
+            for operation in operations
+            if state_of(operation, now) is State.TIMED_OUT
+        ]
+    event = _event(EventKind.RUN_FINISHED, now, {"outcome": outcome, "reason": reason})
+    return RunVerdict(
+        next="continue",
+        reason="finished",
+        run=evolve_run(run, event, namespace=run.namespace, name=run.run),
+        events=(event,),
+        warnings=tuple(warnings),
+    )
+
+
+def decide_run_progress(
+    run: Run,
+    operations: Sequence[Operation],
+    situation: Situation,
+    *,
+    message: str | None,
+    fraction: float | None,
+    checkpoint: str | None,
+) -> RunVerdict:
+    """Note progress of a run and prolong its hold; while another session holds it nothing is taken."""
+    now = situation.now.at
+    if run.finished_as is not None:
+        return RunVerdict(next="stop", reason="run_finished", run=run)
+    if is_held_by_another(run, operations, situation.party, now):
+        return RunVerdict(next="wait", reason="run_held", run=run)
+    events = (
+        _event(
+            EventKind.RUN_HELD,
+            now,
+            {
+                "holder": to_data(situation.party),
+                "holder_name": run.holder_name,
+                "until": now + micros(situation.policy.lease_seconds),
+            },
+        ),
+        _event(
+            EventKind.RUN_PROGRESSED,
+            now,
+            {"message": message, "fraction": fraction, "checkpoint": checkpoint},
+        ),
+    )
+    after: Run | None = run
+    for event in events:
+        after = evolve_run(after, event, namespace=run.namespace, name=run.run)
+    return RunVerdict(next="continue", reason="recorded", run=after, events=events)

@@ -1,0 +1,120 @@
+"""Brings the commands about runs into normal form; the rest is in `preparing`."""
+
+from dataclasses import dataclass
+
+from counterfoil.store.domain.begin import BeginGiven
+from counterfoil.store.domain.canonical import canonical_json
+from counterfoil.store.domain.commands import BeginOperation, BeginRun, Json, RecordProgress
+from counterfoil.store.domain.context import normal_context
+from counterfoil.store.domain.progress import ProgressFacts
+from counterfoil.store.domain.runs import RunGiven
+from counterfoil.store.errors import InvalidArgument, TooLarge
+from counterfoil.store.preparing import Bodies, Preparer, attempt_number, duration
+
+__all__ = ["PreparedContext", "prepare_context", "prepare_progress", "prepare_run"]
+
+MOST_STEPS = 500
+"""Steps in one begin_run; a longer plan comes in several calls."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedContext:
+    """A context in normal form, with its digest and the text that is stored once."""
+
+    digest: str
+    text: str
+    value: dict[str, Json]
+
+
+def prepare_context(
+    context: dict[str, Json] | None, *, workflow_version: str | None, prepare: Preparer, bodies: Bodies
+) -> PreparedContext | None:
+    """Normalise a context; the workflow's version, where it is given beside it, is one of its components."""
+    if not context and workflow_version is None:
+        return None
+    whole = dict(context or {})
+    if workflow_version is not None:
+        whole.setdefault("workflow_version", workflow_version)
+    prepare.body(whole, Bodies(), name="context")
+    value = normal_context(prepare.redactor.redact(whole))
+    text = canonical_json(value)
+    return PreparedContext(digest=bodies.add(text), text=text, value=value)
+
+
+def prepare_run(command: BeginRun, *, prepare: Preparer, bodies: Bodies) -> RunGiven:
+    """Prepare a begin_run; its context is prepared apart.
+
+    Raises:
+        InvalidArgument, TooLarge: naming the field; nothing was stored.
+    """
+    name = prepare.name(command.run, name="run")
+    if len(command.plan) > MOST_STEPS:
+        raise TooLarge("plan", size=len(command.plan), limit=MOST_STEPS, unit="steps")
+    parent = None if command.parent is None else prepare.name(command.parent, name="parent")
+    if parent == name:
+        raise InvalidArgument("parent", "is this run itself", accepted="the run that started this one")
+    if (command.schedule_name is None) != (command.schedule_occurrence is None):
+        raise InvalidArgument(
+            "schedule", "lacks a part", accepted="{name, occurrence}, such as nightly and 2026-11-29T02:00Z"
+        )
+    steps = tuple(
+        _step(command, number, prepare=prepare, bodies=bodies) for number in range(len(command.plan))
+    )
+    keys = [step.key for step in steps]
+    twice = next((key for key in keys if keys.count(key) > 1), None)
+    if twice is not None:
+        raise InvalidArgument("plan.key", f"stands twice: {twice}", accepted="one step for each key")
+    return RunGiven(
+        namespace=prepare.namespace,
+        run=name,
+        workflow=prepare.text(command.workflow, name="workflow"),
+        workflow_version=prepare.text(command.workflow_version, name="workflow_version"),
+        goal=prepare.text(command.goal, name="goal"),
+        spec_uri=None if command.spec is None else prepare.text(command.spec.uri, name="spec.uri"),
+        spec_digest=None if command.spec is None else prepare.text(command.spec.digest, name="spec.digest"),
+        schedule_name=prepare.text(command.schedule_name, name="schedule.name"),
+        schedule_occurrence=prepare.text(command.schedule_occurrence, name="schedule.occurrence"),
+        parent=parent,
+        accept_reason=prepare.text(command.accept_reason, name="accept_drift.reason"),
+        lease_seconds=duration(command.lease_seconds, name="lease_seconds") or 300,
+        holder_name=prepare.text(command.holder, name="holder"),
+        steps=steps,
+    )
+
+
+def _step(command: BeginRun, number: int, *, prepare: Preparer, bodies: Bodies) -> BeginGiven:
+    step = command.plan[number]
+    return prepare.begin(
+        BeginOperation(
+            run=command.run,
+            key=step.key,
+            action=step.action,
+            target=step.target,
+            args=step.args,
+            payload=step.payload,
+            depends_on=step.depends_on,
+            satisfies=step.satisfies,
+            repeat=step.repeat,
+            key_ttl_seconds=step.key_ttl_seconds,
+            lookup=step.lookup,
+            undo=step.undo,
+            deadline_seconds=step.deadline_seconds,
+            max_attempts=step.max_attempts,
+            distinct_from=step.distinct_from,
+        ),
+        bodies,
+    )
+
+
+def prepare_progress(command: RecordProgress, *, prepare: Preparer, bodies: Bodies) -> ProgressFacts:
+    """Prepare a progress report."""
+    fraction = command.fraction
+    if fraction is not None and not 0 <= fraction <= 1:
+        raise InvalidArgument("fraction", "is out of range", accepted="a number from 0 to 1")
+    checkpoint = None if command.checkpoint is None else dict(command.checkpoint)
+    return ProgressFacts(
+        attempt=attempt_number(command.attempt),
+        message=prepare.text(command.message, name="message"),
+        fraction=None if fraction is None else float(fraction),
+        checkpoint=prepare.body(checkpoint, bodies, name="checkpoint")[0],
+    )

@@ -1,0 +1,229 @@
+"""The commands about whole runs: begun, held, finished; called by the journal inside its transaction."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from counterfoil.store.domain.answers import guidance_for
+from counterfoil.store.domain.commands import Json
+from counterfoil.store.domain.context import Drift, compare_contexts
+from counterfoil.store.domain.drafting import Situation
+from counterfoil.store.domain.instants import Instant, rfc3339
+from counterfoil.store.domain.model import Operation, Run
+from counterfoil.store.domain.progress import ProgressFacts
+from counterfoil.store.domain.runs import (
+    RunFacts,
+    RunGiven,
+    RunVerdict,
+    decide_begin_run,
+    decide_finish_run,
+    decide_run_progress,
+)
+from counterfoil.store.domain.states import state_of
+from counterfoil.store.domain.untrusted import safe_value
+from counterfoil.store.preparing import Bodies
+from counterfoil.store.preparing_runs import PreparedContext
+from counterfoil.store.protocol import Connection
+from counterfoil.store.resolving import no_such_run
+from counterfoil.store.rows import load_operations, run_from_row
+from counterfoil.store.viewing import Viewer, safe
+from counterfoil.store.writing import Change, RunPlace, carry_out
+
+__all__ = ["RunKeeping", "context_of", "drift_shown"]
+
+_MOST_SHOWN = 10
+
+
+async def context_of(connection: Connection, namespace: str, digest: str | None) -> dict[str, Json] | None:
+    """Read a context by its digest."""
+    if digest is None:
+        return None
+    row = await connection.fetch_one("read_context", {"namespace": namespace, "digest": digest})
+    return None if row is None else json.loads(row["body"])
+
+
+def drift_shown(drifts: Sequence[Drift]) -> list[dict[str, Any]] | None:
+    """Show what differs, bounded; nothing at all where nothing does."""
+    shown: list[dict[str, Any]] = [
+        {name: safe_value(value, limit=200, items=5, depth=3) for name, value in drift.as_dict().items()}
+        for drift in drifts[: 2 * _MOST_SHOWN]
+    ]
+    if len(drifts) > 2 * _MOST_SHOWN:
+        shown.append({"cut": len(drifts) - 2 * _MOST_SHOWN})
+    return shown or None
+
+
+class RunKeeping:
+    """Keeps the runs of one namespace; every method is part of a transaction."""
+
+    def __init__(self, view: Viewer) -> None:
+        self._view = view
+
+    async def facts(self, connection: Connection, name: str) -> RunFacts:
+        """Read a run with all its operations."""
+        place = {"namespace": self._view.namespace, "run": name}
+        row = await connection.fetch_one("read_run", place)
+        if row is None:
+            return RunFacts(run=None)
+        operations = await load_operations(connection, await connection.fetch_all("read_operations", place))
+        return RunFacts(run=run_from_row(row), operations=operations)
+
+    async def existing(self, connection: Connection, name: str) -> tuple[Run, tuple[Operation, ...]]:
+        """Read a run that has to be there.
+
+        Raises:
+            NotFound: it is not, with the nearest names.
+        """
+        facts = await self.facts(connection, name)
+        if facts.run is None:
+            raise await no_such_run(connection, self._view.namespace, name)
+        return facts.run, facts.operations
+
+    async def begin(
+        self,
+        connection: Connection,
+        given: RunGiven,
+        context: PreparedContext | None,
+        situation: Situation,
+        bodies: Bodies,
+        caller: str,
+    ) -> dict[str, Any]:
+        """Begin a run or come back to it; the answer lacks only the first page of the plan."""
+        facts = await self.facts(connection, given.run)
+        recorded = await context_of(
+            connection, self._view.namespace, None if facts.run is None else facts.run.context
+        )
+        drifts = compare_contexts(
+            recorded, None if context is None else context.value, self._view.policy.drift
+        )
+        given = replace(given, context=None if context is None else context.digest)
+        if given.accept_reason is not None and any(drift.drift_class == "block" for drift in drifts):
+            # Only a person lifts a block: what an agent accepts are the components to review.
+            given = given if situation.is_person else replace(given, accept_reason=None)
+        verdict = decide_begin_run(given, facts, situation)
+        if verdict.next == "continue":
+            if context is not None:
+                await save_context(connection, self._view.namespace, context, situation.now.at)
+            await self._write(connection, facts.run, verdict, bodies, caller, situation)
+        is_accepted = verdict.next == "continue" and given.accept_reason is not None
+        answer = self._answer(verdict, situation.now.at)
+        answer["drift"] = None if is_accepted else drift_shown(drifts)
+        if verdict.duplicates:
+            answer["duplicates"] = [
+                {"step": key, **shown}
+                for key, alike in list(verdict.duplicates.items())[:_MOST_SHOWN]
+                for shown in self._view.present.duplicates(alike[:2], situation.now.at)
+            ]
+        if verdict.conflicts:
+            answer["conflict"] = [
+                {
+                    "step": step.key,
+                    "operation": existing.id,
+                    "state": state_of(existing, situation.now.at).value,
+                }
+                for step, existing in verdict.conflicts[:_MOST_SHOWN]
+            ]
+        if verdict.steps:
+            answer["steps_added"] = len(verdict.steps)
+        return {name: value for name, value in answer.items() if value is not None}
+
+    async def finish(
+        self,
+        connection: Connection,
+        name: str,
+        outcome: str,
+        reason: str | None,
+        situation: Situation,
+        caller: str,
+    ) -> dict[str, Any]:
+        """Finish a run, or say what stands against it."""
+        run, operations = await self.existing(connection, name)
+        verdict = decide_finish_run(run, operations, outcome, reason, situation)
+        await self._write(connection, run, verdict, Bodies(), caller, situation)
+        answer = self._answer(verdict, situation.now.at)
+        if verdict.unmet:
+            answer["unmet"] = [
+                {
+                    "operation": operation.id,
+                    "key": operation.key,
+                    "state": state_of(operation, situation.now.at),
+                }
+                for operation in verdict.unmet[:_MOST_SHOWN]
+            ]
+            answer["unmet_in_all"] = len(verdict.unmet)
+        return answer
+
+    async def progress(
+        self,
+        connection: Connection,
+        name: str,
+        given: ProgressFacts,
+        situation: Situation,
+        bodies: Bodies,
+        caller: str,
+    ) -> dict[str, Any]:
+        """Note progress of a run and prolong its hold."""
+        run, operations = await self.existing(connection, name)
+        verdict = decide_run_progress(
+            run,
+            operations,
+            situation,
+            message=given.message,
+            fraction=given.fraction,
+            checkpoint=given.checkpoint,
+        )
+        await self._write(connection, run, verdict, bodies, caller, situation)
+        return self._answer(verdict, situation.now.at)
+
+    async def _write(
+        self,
+        connection: Connection,
+        run: Run | None,
+        verdict: RunVerdict,
+        bodies: Bodies,
+        caller: str,
+        situation: Situation,
+    ) -> None:
+        if verdict.run is None:
+            return
+        await carry_out(
+            connection,
+            place=RunPlace(namespace=verdict.run.namespace, run=verdict.run.run),
+            run=run,
+            changes=[Change(before=None, after=step.operation, events=step.events) for step in verdict.steps],
+            bodies=bodies,
+            caller=caller,
+            now=situation.now.at,
+            run_events=verdict.events,
+            run_after=verdict.run,
+            workflow=verdict.run.workflow,
+            workflow_version=verdict.run.workflow_version,
+        )
+
+    def _answer(self, verdict: RunVerdict, now: Instant) -> dict[str, Any]:
+        run = verdict.run
+        answer: dict[str, Any] = {
+            "as_of": rfc3339(now),
+            "next": verdict.next,
+            "reason": verdict.reason,
+            "guidance": guidance_for(verdict.next, verdict.reason),
+        }
+        if run is not None:
+            answer["run"] = run.run
+            if verdict.reason == "run_held" and run.held_until is not None:
+                answer["held_by"] = safe(run.holder_name)
+                answer["retry_at"] = rfc3339(max(now, run.held_until))
+        if verdict.warnings:
+            answer["warnings"] = list(verdict.warnings[:_MOST_SHOWN])
+        return answer
+
+
+async def save_context(
+    connection: Connection, namespace: str, context: PreparedContext, now: Instant
+) -> None:
+    """Store a context once by its digest."""
+    await connection.execute(
+        "save_context",
+        {"namespace": namespace, "digest": context.digest, "body": context.text, "stored_at": now},
+    )

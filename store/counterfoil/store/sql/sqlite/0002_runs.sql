@@ -1,0 +1,25 @@
+-- What a run is for, who works on it, how it ended; how far operations and runs have come.
+
+ALTER TABLE runs ADD COLUMN begun_at INTEGER;
+ALTER TABLE runs ADD COLUMN goal TEXT;
+ALTER TABLE runs ADD COLUMN spec_uri TEXT;
+ALTER TABLE runs ADD COLUMN spec_digest TEXT;
+ALTER TABLE runs ADD COLUMN parent TEXT;
+ALTER TABLE runs ADD COLUMN schedule_name TEXT;
+ALTER TABLE runs ADD COLUMN schedule_occurrence TEXT;
+ALTER TABLE runs ADD COLUMN context TEXT;
+ALTER TABLE runs ADD COLUMN holder TEXT;
+ALTER TABLE runs ADD COLUMN holder_name TEXT;
+ALTER TABLE runs ADD COLUMN held_until INTEGER;
+ALTER TABLE runs ADD COLUMN finished_at INTEGER;
+ALTER TABLE runs ADD COLUMN finish_reason TEXT;
+ALTER TABLE runs ADD COLUMN progress_message TEXT;
+ALTER TABLE runs ADD COLUMN progress_fraction REAL;
+ALTER TABLE runs ADD COLUMN checkpoint TEXT;
+
+ALTER TABLE operations ADD COLUMN progress_message TEXT;
+ALTER TABLE operations ADD COLUMN progress_fraction REAL;
+ALTER TABLE operations ADD COLUMN checkpoint TEXT;
+ALTER TABLE operations ADD COLUMN progressed_at INTEGER;
+
+CREATE INDEX runs_by_workflow ON runs (namespace, workflow);
