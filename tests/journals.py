@@ -17,6 +17,7 @@ from counterfoil.store.domain.commands import (
     ReceiptGiven,
     ReconcileOperation,
     RecordFailure,
+    RecordProgress,
     RecordReceipt,
     ResumePlan,
 )
@@ -189,6 +190,13 @@ class Desk:
             end_lease=end_lease,
         )
         return await self._send("reconcile_operation", command, caller)
+
+    async def progress(
+        self, *, caller: Caller = AGENT, attempt: int | None = None, **fields: Any
+    ) -> dict[str, Any]:
+        """Record progress of the newest attempt, unless one is named."""
+        command = RecordProgress(ref=self.ref, attempt=attempt, **{"message": "still at it", **fields})
+        return await self._send("record_progress", command, caller)
 
     async def close(
         self, outcome: str, *, caller: Caller = AGENT, attempt: int | None = None

@@ -472,6 +472,62 @@ def _failure() -> Iterator[Case]:
     )
 
 
+def _progress() -> Iterator[Case]:
+    table, mine = "record_progress", "newest attempt, its holder"
+    ends = [
+        *_on("failed", to.refused, to.refused_twice, to.looked_up_and_not_found, to.denied_by_a_person),
+        *_on("succeeded", to.succeeded, to.succeeded_long_ago, to.succeeded_by_a_finding),
+        *_on("timed_out", to.given_up_waiting, to.deadline_passed, to.failed_and_timed_out),
+        *_on("cancelled", to.failed_and_cancelled, to.cancelled_in_doubt),
+        *_on("compensated", to.undone, to.undone_without_a_receipt, to.undone_by_another_operation),
+        *_on("disputed", to.disputed_by_receipt, to.timed_out_disputed_by_receipt, verb="reconcile"),
+        *_on("disputed", to.retried_disputed_by_receipt, verb="reconcile"),
+        *_on("disputed", to.disputed_by_effects, to.disputed_by_negative, verb="ask"),
+    ]
+    lapsed = [
+        *_on("in_doubt", to.lapsed, to.settled_by_lookup, to.retried_and_lapsed, to.repeated_and_lapsed),
+        *_on("in_doubt", to.in_doubt_with_a_deadline, _reach(to.lapsed, **SAFE)),
+    ]
+    ended = [
+        *_on("in_doubt", to.reported_unknown, to.lapsed_and_looked, to.looked_thrice),
+        *_on("in_doubt", to.lapsed_and_claimed, to.lapsed_and_acknowledged),
+        *_on("in_doubt", to.repeated_and_refused, to.longest_lease_over, to.key_over),
+    ]
+    live = _on("in_progress", to.begun, to.retried, to.repeated, _reach(to.begun, **SAFE))
+    yield from _row(
+        table,
+        mine,
+        _give("progress"),
+        *map(dict, live),
+        *_on("in_progress", to.begun_with_a_deadline, to.begun_with_weak_receipt, policy=STRICT),
+        *[{**on, "part": "its lease merely ran out"} for on in lapsed],
+        *map(dict, ended),
+        *map(dict, ends),
+    )
+    yield from _row(
+        table,
+        "newest attempt, another caller",
+        _give("progress", caller=ANOTHER),
+        *map(dict, live),
+        *map(dict, lapsed),
+        *map(dict, ended),
+        *map(dict, ends),
+    )
+    yield from _row(
+        table,
+        "older attempt",
+        _give("progress", attempt=1),
+        *_on("in_progress", to.retried, to.repeated),
+        *_on("in_doubt", to.retried_and_lapsed, to.repeated_and_lapsed, to.repeated_and_refused),
+        *_on("failed", to.refused_twice),
+        *_on("succeeded", to.repeated_and_succeeded, to.retried_and_succeeded),
+        *_on("timed_out", to.repeated_and_timed_out, to.retried_and_timed_out),
+        *_on("cancelled", to.retried_and_cancelled, to.repeated_and_cancelled_in_doubt),
+        *_on("compensated", to.repeated_and_undone, to.retried_and_undone),
+        *_on("disputed", to.retried_disputed_by_receipt, to.repeated_disputed_by_receipt),
+    )
+
+
 def _reconcile() -> Iterator[Case]:
     yield from _performed()
     yield from _denied()
@@ -847,4 +903,6 @@ def _time() -> Iterator[Case]:
     )
 
 
-CASES = tuple(case for cases in (_begin, _receipt, _failure, _reconcile, _close, _time) for case in cases())
+CASES = tuple(
+    case for cases in (_begin, _receipt, _failure, _progress, _reconcile, _close, _time) for case in cases()
+)

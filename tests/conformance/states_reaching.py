@@ -154,6 +154,30 @@ async def repeated_and_refused(desk: Desk, **terms: Any) -> None:
     await desk.failure("none", attempt=2, evidence=REFUSED)
 
 
+async def longest_lease_over(desk: Desk) -> None:
+    """In doubt for so long that no extension of the lease would reach past now."""
+    await begun(desk)
+    desk.clock.advance(24 * AN_HOUR)
+
+
+async def lapsed_and_looked(desk: Desk) -> None:
+    """The lease ran out, and somebody has looked since."""
+    await settled(desk, **LOOKUP)
+    await looked(desk, "inconclusive")
+
+
+async def lapsed_and_claimed(desk: Desk) -> None:
+    """The lease ran out, and somebody says since that it was done."""
+    await lapsed(desk)
+    await desk.receipt(external_id=None, caller=ANOTHER)
+
+
+async def lapsed_and_acknowledged(desk: Desk) -> None:
+    """The lease ran out, and an acknowledgement came since."""
+    await lapsed(desk)
+    await desk.receipt(final=False)
+
+
 async def key_over(desk: Desk) -> None:
     await begun(desk, **KEYED)
     desk.clock.advance(86_400 - 300)

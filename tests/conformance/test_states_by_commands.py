@@ -53,6 +53,11 @@ IMPOSSIBLE_CELLS = {
         "newest attempt, another caller: kept as a claim": "planned",
         "older attempt": "planned",
     },
+    "record_progress": {
+        "newest attempt, its holder": "planned",
+        "newest attempt, another caller": "planned",
+        "older attempt": "planned",
+    },
     "reconcile_operation": {"not_performed, about an older attempt": "planned"},
     "Time and other operations": {
         "the lease of the newest attempt runs out": "planned in_doubt failed timed_out cancelled",

@@ -49,12 +49,14 @@ def decide_progress(operation: Operation, given: ProgressFacts, situation: Situa
 def _may_revive(operation: Operation, newest: Attempt, now: Instant) -> bool:
     """A lease that merely ran out may live again, unless something was decided or found since.
 
-    Findings, receipts and acknowledgements since its end are such; what another attempt or an unannounced
-    effect left unknown does not end this one.
+    Findings, receipts and acknowledgements since its end are such, also where they settle nothing; what
+    another attempt or an unannounced effect left unknown does not end this one.
     """
     if newest.outcome is not Outcome.UNKNOWN or newest.ended_at is not None:
         return False
-    return not any(finding.recorded_at >= newest.lease_until for finding in operation.findings)
+    told = [finding.recorded_at for finding in operation.findings]
+    told += [receipt.recorded_at for receipt in operation.receipts if not receipt.is_foreign]
+    return all(at < newest.lease_until for at in told)
 
 
 def _extended(operation: Operation, newest: Attempt, situation: Situation) -> Instant:
@@ -69,14 +71,9 @@ def _extended(operation: Operation, newest: Attempt, situation: Situation) -> In
     if deadline is not None:
         ends.append(deadline)
     until = repeat_until(operation, policy)
-    is_repeat = any(
-        attempt.generation == newest.generation and attempt.number < newest.number
-        for attempt in operation.granted
-    )
     if (
         operation.terms.repeat is Repeat.KEYED
         and until is not None
-        and is_repeat
         and newest.generation == current_generation(operation)
     ):
         ends.append(until)
