@@ -511,6 +511,13 @@ async def test_an_attempt_that_was_not_granted_is_an_invalid_argument(tmp_path: 
                 await give(attempt=2)
 
 
+async def test_progress_of_what_was_never_attempted_is_an_invalid_argument(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        await to.planned(desk)
+        with pytest.raises(InvalidArgument, match="attempt"):
+            await desk.progress()
+
+
 # 8: at once
 
 

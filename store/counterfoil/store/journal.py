@@ -324,8 +324,8 @@ class Journal:
         async def work(connection: Connection) -> dict[str, Any]:
             situation = self._situation(caller)
             operation, run = await self._existing(connection, reference)
-            if given.attempt is not None:
-                _check_attempt(operation, given.attempt)
+            if given.attempt is not None or not operation.granted:
+                _check_attempt(operation, given.attempt or 1)
             verdict = decide_progress(operation, given, situation)
             answer = await self._conclude(connection, verdict, operation, run, bodies, caller, situation)
             attempt = verdict.fields.get("attempt")
