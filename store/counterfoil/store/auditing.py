@@ -27,6 +27,7 @@ _REPLAYED_OF_A_RUN = (
     "schedule_name",
     "schedule_occurrence",
     "context",
+    "criteria",
     "begun_at",
     "holder",
     "holder_name",

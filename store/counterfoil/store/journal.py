@@ -4,6 +4,7 @@ Each reads the facts, lets the domain decide, appends the events, writes the row
 comes back was durable before it was said.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -28,6 +29,7 @@ from counterfoil.store.domain.commands import (
     RecordReceipt,
     ResumePlan,
 )
+from counterfoil.store.domain.criteria import satisfaction_text
 from counterfoil.store.domain.drafting import Creation, Situation
 from counterfoil.store.domain.events import Event, EventKind, evolve_all, evolve_run
 from counterfoil.store.domain.failures import decide_failure
@@ -47,6 +49,7 @@ from counterfoil.store.protocol import Connection, Database
 from counterfoil.store.redact import Redactor
 from counterfoil.store.resolving import (
     ambiguous_attach,
+    criteria_of,
     has_decided,
     operation_or_fault,
 )
@@ -178,7 +181,7 @@ class Journal:
             situation = self._situation(caller)
             may_create = described is not None and ref.key is not None
             operation, run = await self._read(connection, ref, must_exist=not may_create)
-            receipt = await self._receipt_facts(connection, given, bodies, operation, ref)
+            receipt = await self._receipt_facts(connection, given, bodies, operation, run, ref)
             verdict = decide_receipt(
                 operation, receipt, situation, creation=self._creation(ref, run, described, situation.now.at)
             )
@@ -238,7 +241,7 @@ class Journal:
                 checked_with=checked_with,
                 by=command.by,
                 as_of=self._prepare.as_of(command, situation.now.at),
-                receipt=await self._receipt_facts(connection, command.receipt, bodies, operation, ref),
+                receipt=await self._receipt_facts(connection, command.receipt, bodies, operation, run, ref),
                 end_lease=command.end_lease,
             )
             verdict = decide_reconcile(
@@ -412,10 +415,18 @@ class Journal:
         given: ReceiptGiven,
         bodies: Bodies,
         operation: Operation | None,
+        run: Run | None,
         ref: Reference,
     ) -> ReceiptFacts:
         action = given.action if operation is None else operation.description.action
         receipt = self._prepare.receipt(given, bodies, action=action)
+        satisfied = (
+            *(() if operation is None else operation.satisfies),
+            *(() if receipt.satisfies is None else json.loads(receipt.satisfies)),
+        )
+        if satisfied:
+            criteria = await criteria_of(connection, run)
+            receipt = replace(receipt, satisfies=satisfaction_text(satisfied, criteria))
         if receipt.attempt is not None:
             _check_attempt(operation, receipt.attempt)
         if receipt.external_id is None:

@@ -8,16 +8,18 @@ from counterfoil.store.cursors import read_cursor, read_runs_cursor, write_curso
 from counterfoil.store.domain.answers import guidance_for
 from counterfoil.store.domain.commands import Caller, ResumePlan
 from counterfoil.store.domain.context import Drift, compare_contexts
+from counterfoil.store.domain.criteria import CriterionState, judge
 from counterfoil.store.domain.instants import Instant, rfc3339
 from counterfoil.store.domain.model import Operation, Run, State
 from counterfoil.store.domain.outlook import Barriers
 from counterfoil.store.domain.plan import Step, make_steps
+from counterfoil.store.domain.untrusted import escape_untrusted
 from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.preparing_runs import prepare_context
 from counterfoil.store.presenting import body_shown, without_none
 from counterfoil.store.protocol import Connection
-from counterfoil.store.resolving import no_such_run
+from counterfoil.store.resolving import criteria_of, no_such_run
 from counterfoil.store.rows import load_operations, run_from_row
 from counterfoil.store.running import context_of, drift_shown
 from counterfoil.store.viewing import ANSWER_ROOM, Viewer, safe, size_of
@@ -26,6 +28,7 @@ __all__ = ["JournalIdentity", "Planner"]
 
 _MOST_STEPS = 50
 _MOST_RUNS = 20
+_MOST_CRITERIA = 8
 _NEW_FOR = 3_600 * 1_000_000
 """How long a journal counts as just created, in microseconds: absence in it is no evidence."""
 
@@ -142,6 +145,7 @@ class Planner:
                 "journal": journal,
                 "run": await self._run_whole(connection, run, now),
                 "drift": drift_shown(drifts),
+                "criteria": await self._criteria(connection, run, place),
                 "counts": counts,
                 "steps": shown,
                 "guidances": {
@@ -188,6 +192,31 @@ class Planner:
         )
         recorded = await context_of(connection, run.namespace, run.context)
         return compare_contexts(recorded, None if today is None else today.value, self._view.policy.drift)
+
+    async def _criteria(
+        self, connection: Connection, run: Run, place: dict[str, str]
+    ) -> dict[str, Any] | None:
+        """Count where the criteria stand, and name the ones that are not met."""
+        criteria = await criteria_of(connection, run)
+        if not criteria:
+            return None
+        rows = await connection.fetch_all("read_operations", place)
+        judged = judge(criteria, await load_operations(connection, rows))
+        open_ones = [one for one in judged if one.state is not CriterionState.MET]
+        shown: list[dict[str, Any]] = [
+            without_none(
+                {
+                    "id": safe(one.criterion.id),
+                    "text": escape_untrusted(one.criterion.text, limit=120) or None,
+                    "state": one.state.value,
+                    "required": one.criterion.required,
+                    "by": list(one.by[:3]) or None,
+                }
+            )
+            for one in open_ones[:_MOST_CRITERIA]
+        ]
+        counts = {state.value: sum(one.state is state for one in judged) for state in CriterionState}
+        return {**counts, "open": shown, "cut": len(open_ones) > len(shown)}
 
     async def _run_whole(self, connection: Connection, run: Run, now: Instant) -> dict[str, Any]:
         """Show a run with what it is for, who is at it, and the last checkpoint."""

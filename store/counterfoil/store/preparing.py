@@ -23,6 +23,7 @@ from counterfoil.store.domain.commands import (
     RecordFailure,
     Undo,
 )
+from counterfoil.store.domain.criteria import satisfaction_text
 from counterfoil.store.domain.failures import FailureFacts
 from counterfoil.store.domain.identity import is_operation_id, kind_of_id, operation_id
 from counterfoil.store.domain.instants import Instant, parse_rfc3339
@@ -302,6 +303,7 @@ class Preparer:
             source=given.source,
             assurance=Assurance.CLAIMED if external_id is None else Assurance.REPORTED,
             attempt=attempt_number(given.attempt),
+            satisfies=satisfaction_text(self.texts(given.satisfies, name="satisfies"), ()),
         )
 
     def failure(self, command: RecordFailure, bodies: Bodies) -> FailureFacts:

@@ -4,14 +4,18 @@ from dataclasses import dataclass
 
 from counterfoil.store.domain.begin import BeginGiven
 from counterfoil.store.domain.canonical import canonical_json
-from counterfoil.store.domain.commands import BeginOperation, BeginRun, Json, RecordProgress
+from counterfoil.store.domain.commands import BeginOperation, BeginRun, Criterion, Json, RecordProgress, Spec
 from counterfoil.store.domain.context import normal_context
+from counterfoil.store.domain.criteria import criteria_text
 from counterfoil.store.domain.progress import ProgressFacts
 from counterfoil.store.domain.runs import RunGiven
 from counterfoil.store.errors import InvalidArgument, TooLarge
 from counterfoil.store.preparing import Bodies, Preparer, attempt_number, duration
 
 __all__ = ["PreparedContext", "prepare_context", "prepare_progress", "prepare_run"]
+
+MOST_CRITERIA = 500
+"""Criteria in one spec."""
 
 MOST_STEPS = 500
 """Steps in one begin_run; a longer plan comes in several calls."""
@@ -75,6 +79,7 @@ def prepare_run(command: BeginRun, *, prepare: Preparer, bodies: Bodies) -> RunG
         schedule_name=prepare.text(command.schedule_name, name="schedule.name"),
         schedule_occurrence=prepare.text(command.schedule_occurrence, name="schedule.occurrence"),
         parent=parent,
+        criteria=None if command.spec is None else _criteria(command.spec, prepare=prepare, bodies=bodies),
         accept_reason=prepare.text(command.accept_reason, name="accept_drift.reason"),
         lease_seconds=duration(command.lease_seconds, name="lease_seconds") or 300,
         holder_name=prepare.text(command.holder, name="holder"),
@@ -104,6 +109,25 @@ def _step(command: BeginRun, number: int, *, prepare: Preparer, bodies: Bodies) 
         ),
         bodies,
     )
+
+
+def _criteria(spec: Spec, *, prepare: Preparer, bodies: Bodies) -> str | None:
+    """Keep the criteria of a spec as one body; None where it brings none."""
+    if not spec.criteria:
+        return None
+    if len(spec.criteria) > MOST_CRITERIA:
+        raise TooLarge("spec.criteria", size=len(spec.criteria), limit=MOST_CRITERIA, unit="criteria")
+    criteria = [
+        Criterion(
+            id=prepare.name(criterion.id, name="spec.criteria.id"),
+            text=prepare.text(criterion.text, name="spec.criteria.text") or "",
+            required=criterion.required,
+        )
+        for criterion in spec.criteria
+    ]
+    if len({criterion.id for criterion in criteria}) != len(criteria):
+        raise InvalidArgument("spec.criteria.id", "stands twice", accepted="one criterion for each id")
+    return bodies.add(criteria_text(criteria))
 
 
 def prepare_progress(command: RecordProgress, *, prepare: Preparer, bodies: Bodies) -> ProgressFacts:

@@ -192,6 +192,7 @@ class Presenter:
                 "evidence": None if receipt.evidence_digest is None else "check_operation detail evidence",
                 "foreign": True if receipt.is_foreign else None,
                 "unannounced": True if receipt.is_unannounced else None,
+                "satisfies": None if receipt.satisfies is None else list(json.loads(receipt.satisfies)),
                 "undoing": True if receipt.is_undo else None,
                 "set_aside": True if receipt.is_set_aside else None,
             }

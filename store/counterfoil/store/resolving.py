@@ -4,9 +4,10 @@ import json
 from collections.abc import Mapping
 from difflib import get_close_matches
 
-from counterfoil.store.domain.commands import OperationRef
+from counterfoil.store.domain.commands import Criterion, OperationRef
+from counterfoil.store.domain.criteria import criteria_from_text
 from counterfoil.store.domain.events import EventKind
-from counterfoil.store.domain.model import Operation, Party
+from counterfoil.store.domain.model import Operation, Party, Run
 from counterfoil.store.domain.untrusted import escape_untrusted
 from counterfoil.store.errors import Ambiguous, InvalidArgument, NotFound
 from counterfoil.store.preparing import Preparer, Reference
@@ -15,6 +16,7 @@ from counterfoil.store.rows import load_operation
 
 __all__ = [
     "ambiguous_attach",
+    "criteria_of",
     "dependencies_of",
     "has_decided",
     "no_such_run",
@@ -175,6 +177,16 @@ async def read_body(connection: Connection, operation: Operation, digest: str) -
         "read_body", {"namespace": operation.namespace, "run": operation.run, "digest": digest}
     )
     return None if row is None else row["body"]
+
+
+async def criteria_of(connection: Connection, run: Run | None) -> tuple[Criterion, ...]:
+    """Read the criteria that a run is held against."""
+    if run is None or run.criteria is None:
+        return ()
+    row = await connection.fetch_one(
+        "read_body", {"namespace": run.namespace, "run": run.run, "digest": run.criteria}
+    )
+    return criteria_from_text(None if row is None else row["body"])
 
 
 async def warnings_of_others(

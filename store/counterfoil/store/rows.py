@@ -42,6 +42,7 @@ _RUN_COLUMNS = (
     "schedule_name",
     "schedule_occurrence",
     "context",
+    "criteria",
     "holder",
     "holder_name",
     "held_until",

@@ -8,6 +8,7 @@ from typing import Any
 from counterfoil.store.domain.answers import guidance_for
 from counterfoil.store.domain.commands import Json
 from counterfoil.store.domain.context import Drift, compare_contexts
+from counterfoil.store.domain.criteria import CriterionState, judge
 from counterfoil.store.domain.drafting import Situation
 from counterfoil.store.domain.instants import Instant, rfc3339
 from counterfoil.store.domain.model import Operation, Run
@@ -25,7 +26,7 @@ from counterfoil.store.domain.untrusted import safe_value
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.preparing_runs import PreparedContext
 from counterfoil.store.protocol import Connection
-from counterfoil.store.resolving import no_such_run
+from counterfoil.store.resolving import criteria_of, no_such_run
 from counterfoil.store.rows import load_operations, run_from_row
 from counterfoil.store.viewing import Viewer, safe
 from counterfoil.store.writing import Change, RunPlace, carry_out
@@ -139,9 +140,18 @@ class RunKeeping:
     ) -> dict[str, Any]:
         """Finish a run, or say what stands against it."""
         run, operations = await self.existing(connection, name)
-        verdict = decide_finish_run(run, operations, outcome, reason, situation)
+        judged = judge(await criteria_of(connection, run), operations)
+        missing = [
+            one.criterion.id
+            for one in judged
+            if one.criterion.required and one.state is not CriterionState.MET
+        ]
+        verdict = decide_finish_run(run, operations, outcome, reason, situation, unmet_criteria=missing)
         await self._write(connection, run, verdict, Bodies(), caller, situation)
         answer = self._answer(verdict, situation.now.at)
+        if verdict.reason == "unmet" and missing:
+            answer["unmet_criteria"] = [safe(name) for name in missing[:_MOST_SHOWN]]
+            answer["unmet_criteria_in_all"] = len(missing)
         if verdict.unmet:
             answer["unmet"] = [
                 {

@@ -246,6 +246,7 @@ class Receipt:
     attempt: int
     recorded_at: Instant
     call_id: str | None = None
+    satisfies: str | None = None
     is_accepted: bool = False
     is_foreign: bool = False
     is_unannounced: bool = False
@@ -380,6 +381,7 @@ class Run:
     schedule_name: str | None = None
     schedule_occurrence: str | None = None
     context: str | None = None
+    criteria: str | None = None
     holder: Party | None = None
     holder_name: str | None = None
     held_until: Instant | None = None

@@ -43,6 +43,7 @@ class ReceiptFacts:
     source: str
     assurance: Assurance
     attempt: int | None
+    satisfies: str | None = None
     belongs_to_another: bool = False
 
 
@@ -85,6 +86,7 @@ def make_receipt(draft: Draft, given: ReceiptFacts, situation: Situation) -> Rec
         attempt=attempt,
         recorded_at=draft.now,
         call_id=situation.call_id,
+        satisfies=given.satisfies,
         is_accepted=given.final and given.assurance >= required,
         is_unannounced=not operation.granted,
     )
@@ -140,7 +142,7 @@ def classify(operation: Operation, receipt: Receipt, state: State) -> tuple[str,
     """Name the row of the table that a receipt falls into, and the one on file that it repeats, if any."""
     for known in operation.receipts:
         is_known = _is_same(known, receipt) or _is_redelivered(known, receipt)
-        if not is_known or (receipt.is_accepted and not known.is_accepted):
+        if not is_known or (not known.is_accepted and (receipt.is_accepted or known.is_undo)):
             continue
         if known.is_foreign and receipt.is_foreign:
             return "foreign", known

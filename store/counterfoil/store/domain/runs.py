@@ -45,6 +45,7 @@ class RunGiven:
     schedule_occurrence: str | None = None
     parent: str | None = None
     context: str | None = None
+    criteria: str | None = None
     accept_reason: str | None = None
     lease_seconds: float = 300
     holder_name: str | None = None
@@ -168,6 +169,7 @@ def _begun(given: RunGiven) -> dict[str, object]:
         "schedule_occurrence",
         "parent",
         "context",
+        "criteria",
     )
     return {name: getattr(given, name) for name in names}
 

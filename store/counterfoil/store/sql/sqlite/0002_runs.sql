@@ -23,3 +23,8 @@ ALTER TABLE operations ADD COLUMN checkpoint TEXT;
 ALTER TABLE operations ADD COLUMN progressed_at INTEGER;
 
 CREATE INDEX runs_by_workflow ON runs (namespace, workflow);
+
+-- What the work is held against: the criteria lie in a body; a receipt names the ones that it satisfies, with
+-- the digest that each criterion's text had then.
+ALTER TABLE runs ADD COLUMN criteria TEXT;
+ALTER TABLE receipts ADD COLUMN satisfies TEXT;

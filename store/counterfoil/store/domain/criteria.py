@@ -1,0 +1,82 @@
+"""Criteria: what the work is held against, and which of it evidence has satisfied.
+
+A receipt remembers the digest of the criterion's text as it was then. A criterion that is worded anew makes
+earlier verdicts stale, not gone.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from counterfoil.store.domain.canonical import canonical_json, digest
+from counterfoil.store.domain.commands import Criterion
+from counterfoil.store.domain.model import Operation
+
+__all__ = ["CriterionState", "Judged", "criteria_from_text", "criteria_text", "judge", "satisfaction_text"]
+
+
+class CriterionState(StrEnum):
+    """Where a criterion stands."""
+
+    MET = "met"
+    STALE = "stale"
+    UNMET = "unmet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A criterion, where it stands, and the operations whose receipts put it there."""
+
+    criterion: Criterion
+    state: CriterionState
+    by: tuple[str, ...] = ()
+
+
+def criteria_text(criteria: Iterable[Criterion]) -> str:
+    """Write criteria in the one form in which they are stored."""
+    return canonical_json(
+        [
+            {"id": criterion.id, "text": criterion.text, "required": criterion.required}
+            for criterion in criteria
+        ]
+    )
+
+
+def criteria_from_text(text: str | None) -> tuple[Criterion, ...]:
+    """Read criteria as `criteria_text` wrote them."""
+    return () if text is None else tuple(Criterion(**item) for item in json.loads(text))
+
+
+def satisfaction_text(ids: Sequence[str], criteria: Sequence[Criterion]) -> str | None:
+    """Write which criteria a receipt satisfies, each with the digest of its text as it is now.
+
+    An id that the run does not know is kept without a digest: a spec may come later.
+    """
+    if not ids:
+        return None
+    texts = {criterion.id: digest(criterion.text) for criterion in criteria}
+    return canonical_json({name: texts.get(name) for name in dict.fromkeys(ids)})
+
+
+def judge(criteria: Sequence[Criterion], operations: Iterable[Operation]) -> tuple[Judged, ...]:
+    """Tell of each criterion whether a receipt that stands satisfies its present text."""
+    verdicts = [
+        (operation.id, json.loads(receipt.satisfies))
+        for operation in operations
+        for receipt in operation.standing
+        if receipt.satisfies is not None
+    ]
+    return tuple(_judged(criterion, verdicts) for criterion in criteria)
+
+
+def _judged(criterion: Criterion, verdicts: Sequence[tuple[str, Mapping[str, str | None]]]) -> Judged:
+    now = digest(criterion.text)
+    named = [(operation, seen[criterion.id]) for operation, seen in verdicts if criterion.id in seen]
+    met = tuple(dict.fromkeys(operation for operation, then in named if then == now))
+    if met:
+        return Judged(criterion=criterion, state=CriterionState.MET, by=met)
+    if named:
+        stale = tuple(dict.fromkeys(operation for operation, _then in named))
+        return Judged(criterion=criterion, state=CriterionState.STALE, by=stale)
+    return Judged(criterion=criterion, state=CriterionState.UNMET)
