@@ -301,7 +301,7 @@ class Preparer:
             evidence_digest=self.body(_as_dict(given.evidence), bodies, name="evidence")[0],
             final=given.final,
             source=given.source,
-            assurance=Assurance.CLAIMED if external_id is None else Assurance.REPORTED,
+            assurance=_assurance(given.assurance, has_reference=external_id is not None),
             attempt=attempt_number(given.attempt),
             satisfies=satisfaction_text(self.texts(given.satisfies, name="satisfies"), ()),
         )
@@ -369,6 +369,13 @@ _CALLER_TEXTS = (
     "traceparent",
     "call_id",
 )
+
+
+def _assurance(found: str | None, *, has_reference: bool) -> Assurance:
+    """Weigh a receipt: a claim without a reference, else what brought it."""
+    if not has_reference:
+        return Assurance.CLAIMED
+    return Assurance.REPORTED if found is None else Assurance[found.upper()]
 
 
 def _as_dict(value: Mapping[str, Json] | None) -> dict[str, Json] | None:

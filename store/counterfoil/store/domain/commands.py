@@ -121,7 +121,11 @@ class BeginOperation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiptGiven:
-    """A receipt as a caller gives it. `performed_at` is RFC 3339 text of the performing system's clock."""
+    """A receipt as a caller gives it. `performed_at` is RFC 3339 text of the performing system's clock.
+
+    `assurance` is "captured" or "verified" where the server itself took the receipt from a tool's result or
+    read the performing system; it never comes from a caller.
+    """
 
     attempt: int | None = None
     kind: str = "other"
@@ -136,6 +140,7 @@ class ReceiptGiven:
     action: str | None = None
     target: str | None = None
     args: Mapping[str, Json] | None = None
+    assurance: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
