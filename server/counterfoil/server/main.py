@@ -69,8 +69,6 @@ def _serve_flags(words: Sequence[str]) -> dict[str, str | None] | None:
         name, equals, value = word.removeprefix("--").partition("=")
         if not word.startswith("--") or name not in SERVE_OPTIONS:
             return None
-        if name == "tools" and not has_command:
-            return None
         flags[name] = value if equals else next(rest, None)
         if flags[name] is None:
             return None

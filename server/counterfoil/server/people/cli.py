@@ -66,7 +66,11 @@ def run(words: Sequence[str]) -> int:
     prepare_streams()
     request = Request(as_json="--json" in words)
     try:
-        code = cli.main(list(words), prog_name="counterfoil", standalone_mode=False, obj=request)
+        # Not `cli.main`, which writes an empty line at Ctrl-C.
+        with cli.make_context("counterfoil", list(words), obj=request) as context:
+            code = cli.invoke(context)
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
     except click.ClickException as error:
         return _say_usage(request, error)
     except SettingsError as error:
@@ -98,16 +102,19 @@ def _say_usage(request: Request, error: click.ClickException) -> int:
 
 
 def _say_fault(request: Request, fault: Fault) -> int:
-    candidates = tuple(getattr(fault, "candidates", ()))
+    is_about_journal = isinstance(fault, JournalUnavailable | UnsupportedVersion)
+    path = str(request.settings.journal_path)
     if request.as_json:
-        write_json(fault.as_dict())
+        write_json({**fault.as_dict(), **({"journal": path} if is_about_journal else {})})
     else:
         _say(request, fault.code, fault.message, fault.fix)
-        for candidate in candidates:
+        if is_about_journal and path not in fault.message:
+            tell(f"  journal: {path}")
+        for candidate in getattr(fault, "candidates", ()):
             tell(f"  near: {candidate}")
     if isinstance(fault, InvalidArgument | TooLarge):
         return _USAGE
-    return _UNAVAILABLE if isinstance(fault, JournalUnavailable | UnsupportedVersion) else _REFUSED
+    return _UNAVAILABLE if is_about_journal else _REFUSED
 
 
 def _say(request: Request, code: str, message: str, fix: str) -> None:

@@ -125,13 +125,18 @@ async def _examine_contents(journal: "Journal", request: Request, found: Examina
                 "stop the servers and run `counterfoil verify`",
             )
         if any(run["counts"].get(name) for name in ("in_doubt", "disputed")):
-            steps = (await whole_plan(journal, caller, run=run["run"], include="open"))["steps"]
+            plan = await whole_plan(journal, caller, run=run["run"], include="open")
+            if plan.get("damaged"):
+                found.add(
+                    f"{plan['damaged']} operations of run {run['run']} cannot be read",
+                    "stop the servers and run `counterfoil verify`; restore a backup if it finds faults",
+                )
             found.open_questions += [
                 {
                     "run": run["run"],
                     **{name: step[name] for name in ("operation", "key", "state", "age_seconds")},
                 }
-                for step in steps
+                for step in plan["steps"]
                 if step["state"] in ("in_doubt", "disputed")
             ]
     found.open_questions.sort(key=lambda step: -step["age_seconds"])

@@ -68,7 +68,8 @@ def runs(request: Request, *, every: bool, limit: int) -> int:
 def plan(request: Request, run: str, *, every: bool) -> int:
     """Show the resume plan of RUN: what is in doubt, to be done, waiting or settled.
 
-    It is what an agent gets when it takes the run up again.
+    It is what an agent gets when it takes the run up again. Exit code 1: there are operations in it that
+    cannot be read.
     """
 
     async def work() -> dict[str, Any]:
@@ -77,9 +78,10 @@ def plan(request: Request, run: str, *, every: bool) -> int:
             return await whole_plan(journal, request.caller("plan"), run=run, include=include)
 
     answer = anyio.run(work)
+    code = 1 if answer.get("damaged") else 0
     if request.as_json:
         write_json(answer)
-        return 0
+        return code
     head = Text.assemble(
         "run ",
         show_.plain(answer["run"]["run"], "bold"),
@@ -89,7 +91,7 @@ def plan(request: Request, run: str, *, every: bool) -> int:
     parts: list[Any] = [head, Text("")]
     if answer.get("damaged"):
         parts.append(
-            Text(f"{answer['damaged']} operations are missing: `counterfoil verify` says more.", "bold red")
+            Text(f"{answer['damaged']} more cannot be read: `counterfoil verify` says why.", "bold red")
         )
     if answer["steps"]:
         parts += [_steps(answer["steps"]), Text("")]
@@ -97,10 +99,10 @@ def plan(request: Request, run: str, *, every: bool) -> int:
             Text.assemble(show_.plain(f"{reason}: ", "bold"), show_.plain(text))
             for reason, text in answer["guidances"].items()
         ]
-    else:
+    elif code == 0:
         parts.append(Text("Nothing is open. `--all` lists what is settled."))
     write(show_.rendered(*parts))
-    return 0
+    return code
 
 
 def _steps(steps: list[dict[str, Any]]) -> Any:

@@ -73,12 +73,14 @@ def answers_at_terminal(question: str, *, accepted: Iterable[str]) -> bool:
 
     What was typed before the question stood there does not count.
     """
-    with open(_TERMINAL, "w", encoding="utf-8", errors="backslashreplace") as screen:
-        screen.write(question)
-        screen.flush()
-    with open(_TERMINAL, encoding="utf-8", errors="replace") as keyboard:
+    with (
+        open(_TERMINAL, encoding="utf-8", errors="replace") as keyboard,
+        open(_TERMINAL, "w", encoding="utf-8", errors="backslashreplace") as screen,
+    ):
         with suppress(termios.error):
             termios.tcflush(keyboard.fileno(), termios.TCIFLUSH)
+        screen.write(question)
+        screen.flush()
         typed = keyboard.readline()
     return _normal(typed) in {_normal(text) for text in accepted}
 

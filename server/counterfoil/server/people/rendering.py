@@ -39,7 +39,7 @@ OPERATION = "key, operation"
 """The heading of a column of `name_and_id`."""
 
 _ID_CHARACTERS = 23
-_NARROWEST = 40
+_NARROWEST = 60
 _LONGEST = 2_000
 
 _STATES = {
@@ -75,7 +75,7 @@ def rendered(*parts: RenderableType) -> str:
     out = StringIO()
     console = Console(
         file=out,
-        width=max(_NARROWEST, shutil.get_terminal_size((80, 24)).columns),
+        width=_width(),
         force_terminal=is_terminal,
         color_system="auto" if is_terminal else None,
         no_color=bool(os.environ.get("NO_COLOR")),
@@ -115,17 +115,22 @@ def table(*headings: str, rows: Iterable[Sequence[Text | str]], narrow: Sequence
 
     Columns named in `narrow` never fold, and the column `OPERATION` only beyond an operation's id.
     """
+    cells = [[cell if isinstance(cell, Text) else plain(cell) for cell in row] for row in rows]
     made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for heading in headings:
-        made.add_column(
-            Text(heading),
-            overflow="fold",
-            no_wrap=heading in narrow,
-            min_width=_ID_CHARACTERS if heading == OPERATION else 4,
-        )
-    for row in rows:
-        made.add_row(*(cell if isinstance(cell, Text) else plain(cell) for cell in row))
+    for index, heading in enumerate(headings):
+        width = None
+        if heading == OPERATION:
+            # No min_width: rich forgets it while it makes room, and then cuts what stands to the right.
+            longest = max((line.cell_len for row in cells for line in row[index].split("\n")), default=0)
+            width = max(_ID_CHARACTERS, min(longest, _width() // 3))
+        made.add_column(Text(heading), overflow="fold", no_wrap=heading in narrow, width=width)
+    for row in cells:
+        made.add_row(*row)
     return made
+
+
+def _width() -> int:
+    return max(_NARROWEST, shutil.get_terminal_size((80, 24)).columns)
 
 
 def facts(pairs: Iterable[tuple[str, Text | str | None]]) -> Table:

@@ -1,0 +1,276 @@
+"""What people look at: readable at 80 columns, whole as JSON, and inert whatever was stored."""
+
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from rich.cells import cell_len
+
+from command_line import (
+    HOSTILE,
+    RUN,
+    WAIT_SECONDS,
+    CommandLine,
+    at_terminal,
+    cli,
+    journal,
+    process,
+    program,
+    state_of,
+)
+from journals import Desk, FakeClock, open_desk
+
+__all__ = ["cli", "journal"]
+
+ALICE = (RUN, "email:alice")
+EVERY_LOOK = [
+    ("runs",),
+    ("plan", RUN, "--all"),
+    ("show", *ALICE),
+    ("find", "--text", "email"),
+    ("tail", "-n", "50"),
+    ("check",),
+    ("doctor",),
+    ("verify",),
+]
+
+
+def parsed(text: str) -> Any:
+    """Give the one JSON document that `text` is."""
+    return json.loads(text)
+
+
+def test_runs_lists_the_open_runs_with_what_is_in_doubt_first(cli: CommandLine, journal: Path) -> None:
+    answer = cli("runs")
+    assert answer.code == 0
+    line = next(line for line in answer.out.splitlines() if line.startswith(RUN))
+    assert "1 in_doubt, 1 planned" in line
+    assert "1 disputed" in answer.out
+
+
+def test_runs_as_json_is_one_document_with_every_run(cli: CommandLine, journal: Path) -> None:
+    answer = parsed(cli("runs", "--json").out)
+    assert [run["run"] for run in answer["runs"]] == ["live/1", "rent/2026-11", RUN]
+    assert answer["runs"][2]["counts"] == {"in_doubt": 1, "planned": 1, "succeeded": 1}
+    assert answer["cut"] is False
+
+
+def test_runs_over_the_limit_say_that_there_are_more(cli: CommandLine, journal: Path) -> None:
+    assert "More than 1" in cli("runs", "-n", "1").out
+    answer = parsed(cli("runs", "-n", "1", "--json").out)
+    assert (len(answer["runs"]), answer["cut"], answer["complete"]) == (1, True, False)
+
+
+def test_plan_says_what_is_next_and_settled_steps_only_with_all(cli: CommandLine, journal: Path) -> None:
+    answer = parsed(cli("plan", RUN, "--json").out)
+    assert [(step["key"], step["next"]) for step in answer["steps"]] == [
+        ("email:alice", "reconcile"),
+        ("email:[red]carol[/red]", "wait"),
+    ]
+    every = parsed(cli("plan", RUN, "--all", "--json").out)
+    assert [step["next"] for step in every["steps"]] == ["reconcile", "wait", "skip"]
+    shown = cli("plan", RUN).out
+    assert "reconcile" in shown
+    assert "email:bob" not in shown
+    assert "It may have happened: do not perform it." in shown
+
+
+def test_a_plan_of_many_steps_is_given_whole(cli: CommandLine, journal: Path) -> None:
+    async def fill() -> None:
+        clock = FakeClock(time.time_ns() // 1_000, boot=None)
+        async with open_desk(journal.parent, clock=clock) as desk:
+            for number in range(120):
+                await Desk(desk.journal, clock, run="long/1", key=f"step-{number}").begin()
+
+    anyio.run(fill)
+    answer = parsed(cli("plan", "long/1", "--json").out)
+    assert {step["key"] for step in answer["steps"]} == {f"step-{number}" for number in range(120)}
+    assert answer["cut"] is False
+    assert "next_cursor" not in answer
+
+
+@pytest.mark.parametrize(
+    "words", [("plan", "weekly-raport"), ("tail", "weekly-raport"), ("show", RUN, "emial:alice")]
+)
+def test_what_is_not_there_is_said_with_the_nearest_names(
+    cli: CommandLine, journal: Path, words: tuple[str, ...]
+) -> None:
+    answer = cli(*words)
+    assert (answer.code, answer.out) == (1, "")
+    assert "near: " in answer.err
+    fault = cli(*words, "--json")
+    assert fault.code == 1
+    assert parsed(fault.out)["code"] == "not_found"
+    assert parsed(fault.out)["candidates"]
+
+
+def test_show_takes_an_id_or_run_and_key(cli: CommandLine, journal: Path) -> None:
+    by_names = parsed(cli("show", *ALICE, "--json").out)
+    by_id = parsed(cli("show", by_names["operation"], "--json").out)
+    assert {**by_id, "as_of": ""} == {**by_names, "as_of": ""}
+    assert cli("show", "email:alice").code == 2
+    assert cli("show", "a", "b", "c").code == 2
+
+
+def test_show_gives_every_attempt_receipt_finding_and_event(cli: CommandLine, journal: Path) -> None:
+    async def fill() -> None:
+        clock = FakeClock(time.time_ns() // 1_000 - 3_600_000_000, boot=None)
+        async with open_desk(journal.parent, clock=clock) as desk:
+            tried = Desk(desk.journal, clock, run="tries/1", key="k")
+            for number in range(1, 8):
+                await tried.begin()
+                await tried.failure("none", attempt=number, evidence={"http_status": 400})
+                clock.advance(1)
+            for number in range(4):
+                await tried.reconcile("inconclusive", as_of=clock.text)
+                clock.advance(number + 1)
+            await tried.begin(repeat="unsafe")
+            for number in range(8):
+                await tried.receipt(external_id=f"m-{number}", kind="message" if number == 0 else "other")
+
+    anyio.run(fill)
+    answer = parsed(cli("show", "tries/1", "k", "--json").out)
+    assert [attempt["attempt"] for attempt in answer["attempts"]] == list(range(1, 9))
+    assert len(answer["findings"]) == 4
+    assert [receipt["receipt"] for receipt in answer["receipts"]] == list(
+        range(1, len(answer["receipts"]) + 1)
+    )
+    assert len(answer["receipts"]) >= 6
+    assert len(answer["history"]) == answer["history_in_all"]
+
+
+def test_show_gives_the_bodies_whole_as_json_and_begun_on_the_page(cli: CommandLine, journal: Path) -> None:
+    async def fill() -> None:
+        clock = FakeClock(time.time_ns() // 1_000, boot=None)
+        async with open_desk(journal.parent, clock=clock) as desk:
+            await Desk(desk.journal, clock, run="body/1", key="k").begin(payload="word " * 2_000)
+
+    anyio.run(fill)
+    body = parsed(cli("show", "body/1", "k", "--json").out)["payload"]
+    assert body == {"format": "text", "characters": 10_000, "content": "word " * 2_000}
+    assert "the first 600 of 10000 characters" in cli("show", "body/1", "k").out
+
+
+def test_find_by_state_text_action_and_reference(cli: CommandLine, journal: Path) -> None:
+    def keys(*words: str) -> list[str]:
+        return [step["key"] for step in parsed(cli("find", *words, "--json").out)["operations"]]
+
+    assert keys("--state", "in_doubt") == ["email:alice"]
+    assert keys("--state", "disputed") == ["pay:rent"]
+    assert keys("--action", "pay.send") == ["pay:rent"]
+    assert keys("--run", RUN, "--text", "bob") == ["email:bob"]
+    assert keys("--external-id", "<m-1@example.org>") == ["email:bob"]
+    assert keys("--external-id", "nobody's") == []
+
+
+def test_finding_nothing_is_no_error_and_no_proof(cli: CommandLine, journal: Path) -> None:
+    answer = cli("find", "--text", "nothing like it")
+    assert answer.code == 0
+    assert "does not prove that nothing was done" in answer.out
+
+
+def test_tail_gives_the_newest_events_the_newest_last(cli: CommandLine, journal: Path) -> None:
+    events = parsed(cli("tail", "-n", "3", "--json").out)["events"]
+    assert [event["event"] for event in events][-1] == "attempt_granted"
+    assert len(events) == 3
+    assert all(event["run"] == "live/1" for event in events)
+    of_run = parsed(cli("tail", RUN, "-n", "100", "--json").out)["events"]
+    assert {event["run"] for event in of_run} == {RUN}
+
+
+def test_tail_follows_what_another_process_records_and_ends_at_ctrl_c(journal: Path) -> None:
+    watcher = subprocess.Popen(
+        program("tail", "--follow", "-n", "1", "--json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        assert watcher.stdout is not None
+        assert json.loads(watcher.stdout.readline())["event"] == "attempt_granted"
+
+        async def record() -> None:
+            clock = FakeClock(time.time_ns() // 1_000, boot=None)
+            async with open_desk(journal.parent, clock=clock) as desk:
+                await Desk(desk.journal, clock, run="new/1", key="k").begin()
+
+        anyio.run(record)
+        event = json.loads(watcher.stdout.readline())
+        assert (event["run"], event["event"]) == ("new/1", "operation_created")
+        watcher.send_signal(signal.SIGINT)
+        assert watcher.wait(WAIT_SECONDS) == 130
+        assert watcher.stderr is not None
+        assert watcher.stderr.read() == b""
+    finally:
+        watcher.kill()
+        watcher.communicate()
+
+
+@pytest.mark.parametrize("words", EVERY_LOOK)
+def test_every_look_fits_80_columns_and_lets_nothing_stored_act(
+    cli: CommandLine, journal: Path, words: tuple[str, ...]
+) -> None:
+    out = cli(*words).out
+    assert out.strip()
+    assert max(cell_len(line) for line in out.splitlines()) <= 80
+    assert not [character for character in out if not (character.isprintable() or character == "\n")]
+
+
+@pytest.mark.parametrize("words", EVERY_LOOK)
+def test_every_look_as_json_is_one_inert_document_and_nothing_else(
+    cli: CommandLine, journal: Path, words: tuple[str, ...]
+) -> None:
+    answer = cli(*words, "--json")
+    assert isinstance(parsed(answer.out), dict)
+    assert not [character for character in answer.out if not (character.isprintable() or character == "\n")]
+    assert answer.err == ""
+
+
+@pytest.mark.parametrize("columns", ["60", "80", "200"])
+def test_an_operation_id_is_never_broken_or_cut(
+    cli: CommandLine, journal: Path, columns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    operation = state_of(journal, *ALICE)["operation"]
+    assert operation in cli("plan", RUN).out
+    assert operation in cli("find", "--state", "in_doubt").out
+
+
+def test_stored_markup_is_shown_as_it_is(cli: CommandLine, journal: Path) -> None:
+    out = cli("show", *ALICE).out
+    assert "[bold red]x[/bold red]" in out
+    assert r"\u001b[31mred" in out
+    assert r"\u202eabc" in out
+    assert HOSTILE not in out
+
+
+def test_colours_stand_only_on_a_terminal_and_never_with_no_color(
+    journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "\x1b[" not in process("runs").out
+    assert "\x1b[1;33min_doubt" in at_terminal(["runs"]).out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert ";33m" not in at_terminal(["runs"]).out
+
+
+def test_a_reader_that_goes_away_is_no_failure(journal: Path) -> None:
+    for words in (("runs",), ("doctor", "--json"), ("tail",)):
+        reading = subprocess.Popen(program(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert reading.stdout is not None
+        assert reading.stderr is not None
+        reading.stdout.close()
+        assert reading.wait(WAIT_SECONDS) in (0, 1)
+        assert reading.stderr.read() == b""
+        reading.stderr.close()
+
+
+def test_settings_count_before_the_command_and_after_it(
+    cli: CommandLine, journal: Path, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere.db"
+    for words in (("--journal", str(elsewhere), "runs"), ("runs", "--journal", str(elsewhere))):
+        assert cli(*words).code == 3
+    assert cli("--namespace", "another", "runs", "--json").code == 0
+    assert parsed(cli("--json", "runs", "--namespace", "another").out)["runs"] == []
