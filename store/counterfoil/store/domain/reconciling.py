@@ -26,6 +26,9 @@ from counterfoil.store.domain.table import Command
 
 __all__ = ["ReconcileFacts", "decide_reconcile"]
 
+_CANNOT_BE_UNDONE = frozenset((State.PLANNED, State.IN_PROGRESS, State.FAILED, State.COMPENSATED))
+"""Where a receipt of the undoing is kept and moves nothing: no effect is established, or it is undone."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconcileFacts:
@@ -236,17 +239,13 @@ def _compensated(draft: Draft, given: ReconcileFacts, situation: Situation) -> V
     is_strong = receipt.final and given.receipt.assurance >= required and not is_of_the_effect
     state, dispute = draft.state, draft.operation.dispute
     _keep(draft, given, situation)
+    is_taken = is_strong and state not in _CANNOT_BE_UNDONE
+    if not is_of_the_effect:
+        _keep_undoing(draft, replace(receipt, is_accepted=is_taken))
     if not is_strong:
         return draft.verdict(Command.RECONCILE, "compensated_weak", fields={"receipt": receipt})
-    if state in (State.PLANNED, State.IN_PROGRESS, State.FAILED, State.COMPENSATED):
+    if not is_taken:
         return draft.verdict(Command.RECONCILE, "compensated", fields={"receipt": receipt})
-    if not any(
-        known.is_undo
-        and (known.kind, known.system, known.external_id)
-        == (receipt.kind, receipt.system, receipt.external_id)
-        for known in draft.operation.receipts
-    ):
-        draft.add(EventKind.RECEIPT_RECORDED, **to_data(replace(receipt, is_accepted=True)))
     has_two_effects = dispute is not None and dispute.kind is DisputeKind.EFFECTS
     if has_two_effects and not situation.is_person:
         return draft.verdict(Command.RECONCILE, "compensated_two_effects", fields={"receipt": receipt})
@@ -259,6 +258,24 @@ def _compensated(draft: Draft, given: ReconcileFacts, situation: Situation) -> V
         reason="a receipt of the undoing is on file",
     )
     return draft.verdict(Command.RECONCILE, "compensated", fields={"receipt": receipt})
+
+
+def _keep_undoing(draft: Draft, receipt: Receipt) -> None:
+    """Keep the reference of an undoing, once, also where it cannot count yet: no receipt is ever lost."""
+    known = next(
+        (
+            known
+            for known in draft.operation.receipts
+            if known.is_undo
+            and (known.kind, known.system, known.external_id)
+            == (receipt.kind, receipt.system, receipt.external_id)
+        ),
+        None,
+    )
+    if known is None and receipt.external_id is not None:
+        draft.add(EventKind.RECEIPT_RECORDED, **to_data(receipt))
+    elif known is not None and receipt.is_accepted and not known.is_accepted:
+        draft.add(EventKind.RECEIPT_ACCEPTED, receipt=known.number)
 
 
 def _denied_by_a_person(draft: Draft, given: ReconcileFacts, situation: Situation) -> Verdict:
