@@ -6,6 +6,8 @@ predict answers; `tests/domain` holds every one of them against the table.
 
 from dataclasses import dataclass, field
 
+from counterfoil.store.domain.commands import Caller
+
 __all__ = ["MOVES", "Grant", "Known"]
 
 SECOND = 1_000_000
@@ -17,7 +19,7 @@ class Grant:
     """One attempt as it was granted, and what is known of its end."""
 
     number: int
-    holder: str
+    caller: Caller
     key: str
     granted_at: int
     lease_until: int
@@ -48,6 +50,7 @@ class Known:
     id: str | None = None
     grants: list[Grant] = field(default_factory=list)
     receipts: list[tuple[object, ...]] = field(default_factory=list)
+    handed_in: set[str] = field(default_factory=set)
     has_unannounced: bool = False
     quiet_since: int = 0
 

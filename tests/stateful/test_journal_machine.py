@@ -31,10 +31,9 @@ CALLERS = {
     for name in ("one", "two", "three")
 } | {"a person": PERSON}
 
-DECISIONS = ("timed_out", "cancelled")
-
 callers = st.sampled_from(["one", "two", "three"])
-anybody = st.sampled_from(["one", "two", "three", "a person"])
+parties = st.sampled_from(["the holder", "the holder", "one", "two", "three"])
+anybody = st.sampled_from(["the holder", "one", "two", "three", "a person"])
 places = st.integers(0, 2)
 references = st.sampled_from(["m-1", "m-2", "m-3"])
 waits = st.sampled_from([1, 30, 61, 99, 100, 101, 161, 400, 1_000])
@@ -114,7 +113,7 @@ class JournalMachine(RuleBasedStateMachine):
         if answer["replayed"]:
             newest = known.grants[-1]
             assert (number, key, lease_until) == (newest.number, newest.key, newest.lease_until)
-            assert newest.holder == caller.conversation
+            assert newest.caller.conversation == caller.conversation
             return
         assert self.states.get(known.name, "planned") in ("planned", "failed", "in_doubt")
         now = self.clock.at
@@ -122,7 +121,7 @@ class JournalMachine(RuleBasedStateMachine):
         known.grants.append(
             Grant(
                 number=number,
-                holder=caller.conversation or "",
+                caller=caller,
                 key=key,
                 granted_at=now,
                 lease_until=lease_until,
@@ -135,6 +134,7 @@ class JournalMachine(RuleBasedStateMachine):
     def receipt(self, place: int, caller: str, reference: str, attempt: int | None) -> None:
         def call(known: Known, who: Caller) -> dict[str, Any]:
             named = attempt if attempt is not None and attempt <= len(known.grants) else None
+            known.handed_in.add(f"{known.name}-{reference}")
             return self.call(
                 self.desk.at(known.name).receipt,
                 caller=who,
@@ -144,7 +144,7 @@ class JournalMachine(RuleBasedStateMachine):
 
         self.do(place, "receipt", call, caller)
 
-    @rule(place=places, caller=callers, is_final=st.booleans(), note=st.sampled_from(["a", "b"]))
+    @rule(place=places, caller=parties, is_final=st.booleans(), note=st.sampled_from(["a", "b"]))
     def unproving_receipt(self, place: int, caller: str, is_final: bool, note: str) -> None:
         def call(known: Known, who: Caller) -> dict[str, Any]:
             answer = self.call(
@@ -167,7 +167,7 @@ class JournalMachine(RuleBasedStateMachine):
 
     @rule(
         place=places,
-        caller=callers,
+        caller=parties,
         effect=st.sampled_from(["none", "unknown"]),
         evidence=st.sampled_from([None, {"status": 400}, {"status": 503}]),
         attempt=st.integers(1, 3),
@@ -181,7 +181,7 @@ class JournalMachine(RuleBasedStateMachine):
                 self.desk.at(known.name).failure, effect, caller=who, attempt=number, evidence=evidence
             )
             newest = known.grants[-1]
-            is_holders = number == newest.number and who.conversation == newest.holder
+            is_holders = number == newest.number and who.conversation == newest.caller.conversation
             is_moving = self.states[known.name] in ("in_progress", "in_doubt", "disputed")
             if is_holders and is_moving and not newest.is_without_effect:
                 if effect == "none" and evidence == {"status": 400}:
@@ -195,6 +195,7 @@ class JournalMachine(RuleBasedStateMachine):
     @rule(place=places, caller=anybody, reference=references)
     def performed(self, place: int, caller: str, reference: str) -> None:
         def call(known: Known, who: Caller) -> dict[str, Any]:
+            known.handed_in.add(f"{known.name}-{reference}")
             return self.call(
                 self.desk.at(known.name).reconcile,
                 "performed",
@@ -209,13 +210,13 @@ class JournalMachine(RuleBasedStateMachine):
     @rule(
         place=places,
         caller=anybody,
-        finding=st.sampled_from(["not_performed", "not_performed", "inconclusive"]),
+        finding=st.sampled_from(["not_performed", "not_performed", "not_performed", "inconclusive"]),
         is_fresh=st.booleans(),
         earlier=st.integers(0, 5),
     )
     def denied(self, place: int, caller: str, finding: str, is_fresh: bool, earlier: int) -> None:
         as_of = self.clock.text if is_fresh or not self.as_of else self.as_of[-1 - earlier % len(self.as_of)]
-        is_persons = CALLERS[caller].is_person and finding == "not_performed"
+        is_persons = caller == "a person" and finding == "not_performed"
 
         def call(known: Known, who: Caller) -> dict[str, Any]:
             if parse_rfc3339(as_of, field="as_of") > self.clock.at:  # refused: the clock was set back
@@ -224,7 +225,7 @@ class JournalMachine(RuleBasedStateMachine):
             answer = self.call(self.desk.at(known.name).reconcile, finding, caller=who, as_of=as_of)
             after = answer["state"]
             if before == "in_progress" and after == "in_doubt":
-                assert known.grants[-1].holder == who.conversation
+                assert known.grants[-1].caller.conversation == who.conversation
                 known.grants[-1].ended_at = self.clock.at
             if before == "in_doubt" and after == "failed" and not is_persons:
                 known.check_silence(as_of=parse_rfc3339(as_of, field="as_of"), now=self.clock.at)
@@ -242,11 +243,12 @@ class JournalMachine(RuleBasedStateMachine):
         def call(known: Known, who: Caller) -> dict[str, Any]:
             return self.call(self.desk.at(known.name).close, outcome, caller=who)
 
-        self.do(place, f"a person's {outcome}" if CALLERS[caller].is_person else outcome, call, caller)
+        self.do(place, f"a person's {outcome}" if caller == "a person" else outcome, call, caller)
 
     @rule(place=places, caller=callers)
     def compensated(self, place: int, caller: str) -> None:
         def call(known: Known, who: Caller) -> dict[str, Any]:
+            known.handed_in.add(f"{known.name}-undone")
             return self.call(
                 self.desk.at(known.name).reconcile,
                 "compensated",
@@ -291,7 +293,7 @@ class JournalMachine(RuleBasedStateMachine):
                 known.quiet_since = self.clock.at
                 self.call(self.desk.at(known.name).failure, caller=as_caller(CALLERS["one"]), attempt=1)
                 newest = known.grants[-1]
-                if newest.number == 1 and newest.holder == CALLERS["one"].conversation:
+                if newest.number == 1 and newest.caller.conversation == CALLERS["one"].conversation:
                     is_moving = self.states[known.name] in ("in_progress", "in_doubt", "disputed")
                     if is_moving and newest.ended_at is None and not newest.is_without_effect:
                         newest.ended_at = min(self.clock.at, newest.lease_until)
@@ -333,6 +335,13 @@ class JournalMachine(RuleBasedStateMachine):
             known.receipts = list(stored)
 
     @invariant()
+    def every_reference_that_was_handed_in_is_on_file(self) -> None:
+        for known in self.known:
+            facts = self.facts(known)
+            on_file = set() if facts is None else {receipt.external_id for receipt in facts.receipts}
+            assert known.handed_in <= on_file
+
+    @invariant()
     def the_state_shown_is_the_one_that_the_facts_give(self) -> None:
         for known in self.known:
             facts = self.facts(known)
@@ -354,15 +363,17 @@ class JournalMachine(RuleBasedStateMachine):
         known = self.known[place % len(self.known)]
         if known.id is None and kind not in ("begin", "unproving receipt"):
             return
-        who = as_caller(CALLERS[caller])
+        who = as_caller(known.grants[-1].caller if known.grants else CALLERS["one"])
+        if caller in CALLERS:
+            who = as_caller(CALLERS[caller])
         answer = call(known, who)
         if known.id is None:
             known.id = answer["operation"]
         assert answer["operation"] == known.id, "one identity, two ids"
         self.as_of.append(answer["as_of"])
         self.changed(known, kind)
-        # A call that was told to wait may count later; persons' commands and decisions are not redelivered.
-        if answer["next"] not in ("wait", "stop") and not who.is_person and kind not in DECISIONS:
+        # A call that was told to wait may count when it comes again.
+        if answer["next"] not in ("wait", "stop"):
             self.calls.append(lambda: (known, kind, call(known, who)))
 
     def changed(self, known: Known, kind: str) -> None:
