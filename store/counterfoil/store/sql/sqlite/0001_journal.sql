@@ -208,18 +208,20 @@ CREATE TABLE external_ids (
     PRIMARY KEY (namespace, external_id, kind, system, operation)
 ) STRICT, WITHOUT ROWID;
 
+-- In the next two tables the columns of the primary key stand first: SQLite 3.40 reports a NULL that is not
+-- there (PRAGMA integrity_check) where another column stands between them.
 CREATE TABLE compensations (
     namespace TEXT NOT NULL,
     original TEXT NOT NULL,
-    run TEXT NOT NULL,
     operation TEXT NOT NULL,
+    run TEXT NOT NULL,
     PRIMARY KEY (namespace, original, operation)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE fingerprints (
     namespace TEXT NOT NULL,
     fingerprint TEXT NOT NULL,
-    run TEXT NOT NULL,
     operation TEXT NOT NULL,
+    run TEXT NOT NULL,
     PRIMARY KEY (namespace, fingerprint, operation)
 ) STRICT, WITHOUT ROWID;
