@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from counterfoil.store.domain.events import terms_from_data, to_data
+from counterfoil.store.domain.grants import held_grants
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.model import (
     Assurance,
@@ -155,6 +156,7 @@ def _rebuild(
         progress_fraction=row["progress_fraction"],
         checkpoint=row["checkpoint"],
         progressed_at=row["progressed_at"],
+        asked_context=row["asked_context"],
     )
 
 
@@ -211,6 +213,10 @@ async def save_operation(
             await _save_receipt(connection, place, receipt)
     for finding in after.findings[0 if before is None else len(before.findings) :]:
         await connection.execute("save_finding", {**place, **_finding_row(finding)})
+    old_uses = {} if before is None else held_grants(before)
+    for grant, is_held in held_grants(after).items():
+        if old_uses.get(grant) != is_held:
+            await connection.execute("save_grant_use", {**place, "grant_id": grant, "is_held": int(is_held)})
 
 
 async def _save_receipt(connection: Connection, place: dict[str, str], receipt: Receipt) -> None:
@@ -303,4 +309,5 @@ def _operation_row(operation: Operation, now: Instant) -> dict[str, Any]:
         "progress_fraction": operation.progress_fraction,
         "checkpoint": operation.checkpoint,
         "progressed_at": operation.progressed_at,
+        "asked_context": operation.asked_context,
     }

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from counterfoil.store.domain.answers import Verdict, skip_reason
 from counterfoil.store.domain.drafting import Creation, Draft, Situation, clock_data
 from counterfoil.store.domain.events import EventKind, to_data
+from counterfoil.store.domain.grants import NO_AUTHORITY, Authority, AuthorityFacts, weigh
 from counterfoil.store.domain.instants import micros
 from counterfoil.store.domain.lookalikes import Lookalike, Newcomer, find_lookalikes
 from counterfoil.store.domain.model import (
@@ -61,6 +63,8 @@ class BeginFacts:
     `others` are look-alike candidates; `dependencies` the operations waited for, and theirs, by key;
     `original` the operation that this one would compensate. `next_position` and `run_created_at` serve a new
     operation. `open_of_caller` are other operations of the run; which of them matter is decided here.
+    `barriers` stand in the way before any grant is weighed; `authority` is None where nothing asks for one.
+    `gap_at` is when the journal was last restored.
     """
 
     operation: Operation | None
@@ -71,6 +75,8 @@ class BeginFacts:
     dependencies: Mapping[str, Operation] = field(default_factory=dict)
     original: Operation | None = None
     barriers: Barriers = NO_BARRIERS
+    authority: AuthorityFacts | None = None
+    gap_at: int | None = None
 
 
 def decide_begin(given: BeginGiven, facts: BeginFacts, situation: Situation) -> Verdict:
@@ -215,10 +221,13 @@ def _permit(
     """Go through the checks from disputed to perform."""
     operation, now, policy = draft.operation, draft.now, situation.policy
     newest = operation.newest
+    authority = NO_AUTHORITY if facts.authority is None else weigh(operation, facts.authority, now=now)
+    barriers = authority.lifted(facts.barriers, gap_at=facts.gap_at)
+    warnings += authority.warnings
     repeatable = (
         is_repeatable(operation, now, policy)
         and _can_reproduce(operation.description, given.description)
-        and not attempts_used_up(operation, facts.barriers)
+        and not attempts_used_up(operation, barriers)
     )
     free = "free_repeatable" if repeatable else "free"
     if operation.dispute is not None:
@@ -252,15 +261,26 @@ def _permit(
         now=now,
         run=facts.run,
         dependencies=facts.dependencies,
-        barriers=facts.barriers,
+        barriers=barriers,
     )
     if stands_between is not None:
-        return _wait_or_ask(draft, stands_between, warnings)
-    return _grant(draft, given, situation, free, warnings)
+        return _wait_or_ask(draft, given, stands_between, authority, warnings)
+    return _grant(draft, given, situation, free, authority, warnings)
 
 
-def _wait_or_ask(draft: Draft, outlook: Outlook, warnings: tuple[str, ...]) -> Verdict:
-    fields = {} if outlook.retry_at is None else {"retry_at": outlook.retry_at}
+_ASKED_UNDER = ("authority_required", "authority_expired", "drift")
+"""What a person answers for the context of the call: it is kept, so that the answer is bound to it."""
+
+
+def _wait_or_ask(
+    draft: Draft, given: BeginGiven, outlook: Outlook, authority: Authority, warnings: tuple[str, ...]
+) -> Verdict:
+    fields: dict[str, Any] = {} if outlook.retry_at is None else {"retry_at": outlook.retry_at}
+    if outlook.next == "ask":
+        fields["authority"] = authority
+        is_new = given.context is not None and given.context != draft.operation.asked_context
+        if outlook.reason in _ASKED_UNDER and is_new:
+            draft.add(EventKind.PERMISSION_ASKED, reason=outlook.reason, context=given.context)
     return draft.answer(outlook.next, outlook.reason, fields=fields, warnings=warnings)
 
 
@@ -281,7 +301,12 @@ def _can_reproduce(recorded: Description, given: Description) -> bool:
 
 
 def _grant(
-    draft: Draft, given: BeginGiven, situation: Situation, row: str, warnings: tuple[str, ...]
+    draft: Draft,
+    given: BeginGiven,
+    situation: Situation,
+    row: str,
+    authority: Authority,
+    warnings: tuple[str, ...],
 ) -> Verdict:
     """Grant the next attempt: its number, its key, and a lease that ends before deadline and key do."""
     now, policy = draft.now, situation.policy
@@ -317,8 +342,13 @@ def _grant(
         lease_until=min(ends),
         context=given.context,
         workflow_version=given.workflow_version,
+        grant_id=None if authority.grant is None else authority.grant.id,
         clock=clock_data(situation.now),
     )
     return draft.verdict(
-        Command.BEGIN, row, reason=reason, fields={"attempt": draft.operation.newest}, warnings=warnings
+        Command.BEGIN,
+        row,
+        reason=reason,
+        fields={"attempt": draft.operation.newest, "authority": authority},
+        warnings=warnings,
     )

@@ -62,6 +62,9 @@ class EventKind(StrEnum):
     CLOCK_JUMPED = "clock_jumped"
     LEASE_EXTENDED = "lease_extended"
     PROGRESSED = "progressed"
+    PERMISSION_ASKED = "permission_asked"
+    AUTHORITY_GRANTED = "authority_granted"
+    AUTHORITY_REVOKED = "authority_revoked"
     RUN_BEGUN = "run_begun"
     RUN_HELD = "run_held"
     RUN_PROGRESSED = "run_progressed"
@@ -177,6 +180,7 @@ def _granted(operation: Operation, event: Event) -> Operation:
     return replace(
         operation,
         attempts=(*operation.attempts, attempt),
+        asked_context=None,
         clock_boot=clock.get("boot", operation.clock_boot),
         clock_offset=clock.get("offset", operation.clock_offset),
         clock_at=clock.get("at", operation.clock_at),
@@ -263,8 +267,11 @@ def _applied(operation: Operation, event: Event) -> Operation:
                 retry_at=data.get("retry_at"),
                 is_touched=True,
             )
-        case EventKind.FAILURE_CLAIMED:
+        case EventKind.FAILURE_CLAIMED | EventKind.AUTHORITY_GRANTED | EventKind.AUTHORITY_REVOKED:
+            # Said for the history: what a grant does is weighed from the grants themselves.
             return operation
+        case EventKind.PERMISSION_ASKED:
+            return replace(operation, asked_context=data["context"])
         case EventKind.EFFECT_UNANNOUNCED:
             return _unannounced(operation, event)
         case EventKind.RECEIPT_RECORDED:

@@ -12,6 +12,7 @@ __all__ = [
     "NO_TERMS",
     "Assurance",
     "Attempt",
+    "ConfiguredGrant",
     "Decision",
     "Description",
     "Dispute",
@@ -222,6 +223,7 @@ class Attempt:
     set_back: int = 0
     context: str | None = None
     workflow_version: str | None = None
+    grant_id: str | None = None
 
     @property
     def end(self) -> Instant:
@@ -333,6 +335,7 @@ class Operation:
     progress_fraction: float | None = None
     checkpoint: str | None = None
     progressed_at: Instant | None = None
+    asked_context: str | None = None
 
     @property
     def granted(self) -> tuple[Attempt, ...]:
@@ -353,6 +356,24 @@ class Operation:
     def standing(self) -> tuple[Receipt, ...]:
         """The receipts that stand as evidence that this effect happened, oldest first."""
         return tuple(receipt for receipt in self.receipts if receipt.counts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfiguredGrant:
+    """A grant that the operator's file gives, known by its name; taking it out of the file revokes it.
+
+    `policy` is the context's component of that name to which it is bound, as canonical JSON.
+    """
+
+    name: str
+    subject: str = "*"
+    action: str = "*"
+    target: str = "*"
+    constraints: tuple[str, ...] = ()
+    policy: str | None = None
+    not_before: Instant | None = None
+    expires_at: Instant | None = None
+    max_uses: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

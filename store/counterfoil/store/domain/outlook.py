@@ -26,7 +26,8 @@ class Outlook:
 class Barriers:
     """What stands in the way from outside the operation itself, until a person lifts it.
 
-    `authority` is the reason of the `ask`; `more_attempts` is how many a person granted beyond the limit.
+    `authority` is the reason of the `ask`; `more_attempts` is how many a person permitted beyond the limit
+    that no attempt was made under yet.
     """
 
     has_history_gap: bool = False
@@ -125,7 +126,7 @@ def _has_succeeded(operation: Operation | None, now: Instant) -> bool:
 def attempts_used_up(operation: Operation, barriers: Barriers = NO_BARRIERS) -> bool:
     """Tell whether every attempt that the terms, and a person since, allow was granted."""
     limit = operation.terms.max_attempts
-    return limit is not None and len(operation.granted) >= limit + barriers.more_attempts
+    return limit is not None and len(operation.granted) >= limit and not barriers.more_attempts
 
 
 def _reason_to_begin(operation: Operation, state: State) -> str:

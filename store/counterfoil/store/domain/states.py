@@ -9,7 +9,16 @@ from fnmatch import fnmatchcase
 from typing import TypeVar
 
 from counterfoil.store.domain.instants import Instant, Reading, micros
-from counterfoil.store.domain.model import Assurance, Attempt, Operation, Outcome, Repeat, State
+from counterfoil.store.domain.model import (
+    Assurance,
+    Attempt,
+    ConfiguredGrant,
+    Description,
+    Operation,
+    Outcome,
+    Repeat,
+    State,
+)
 
 __all__ = [
     "CLOCK_TOLERANCE",
@@ -50,7 +59,8 @@ class Policy:
     """What the configuration says; durations in seconds.
 
     `assurance` and `duplicates` are (pattern, value) pairs, the first match of an action counts. `drift`
-    classes the components of a context.
+    classes the components of a context. `authority` are (action, target) globs of what needs a
+    grant; `grants` are the operator's own.
     """
 
     lease_seconds: float = 300
@@ -60,6 +70,8 @@ class Policy:
     assurance: tuple[tuple[str, Assurance], ...] = ()
     duplicates: tuple[tuple[str, str], ...] = ()
     drift: Mapping[str, str] = field(default_factory=dict)
+    authority: tuple[tuple[str, str], ...] = ()
+    grants: tuple[ConfiguredGrant, ...] = ()
 
     def required_assurance(self, action: str) -> Assurance:
         """The assurance that `succeeded` needs for an action; never below `reported`."""
@@ -68,6 +80,18 @@ class Policy:
     def compare(self, action: str) -> str:
         """How look-alikes of an action are recognised: target, fingerprint or off."""
         return _first_match(self.duplicates, action, "target")
+
+    def requires_grant(self, described: Description) -> bool:
+        """Tell whether an effect may be attempted under a grant only; a rule is not evaded by letter case."""
+        targets = (described.target or "", described.target_folded)
+        return any(
+            _matches(action, described.action) and any(_matches(target, text) for text in targets)
+            for action, target in self.authority
+        )
+
+
+def _matches(pattern: str, text: str) -> bool:
+    return fnmatchcase(text, pattern) or fnmatchcase(text.casefold(), pattern.casefold())
 
 
 def _first_match(rules: tuple[tuple[str, Value], ...], action: str, default: Value) -> Value:

@@ -143,6 +143,80 @@ WHERE namespace = :namespace
 ORDER BY updated_at DESC, id
 LIMIT :most;
 
+-- name: search_operations
+-- Operations by all that is known of them, most recently changed first, after a place in that order. Leases and
+-- deadlines that are over by :now count as what they became.
+SELECT * FROM operations
+WHERE namespace = :namespace
+    AND updated_at <= :before AND (updated_at < :before OR id > :after)
+    AND (:run IS NULL OR run = :run)
+    AND (:action IS NULL OR action = :action)
+    AND (:workflow IS NULL OR run IN (
+        SELECT run FROM runs WHERE namespace = :namespace AND workflow = :workflow))
+    AND (:since IS NULL OR updated_at >= :since)
+    AND (:until IS NULL OR updated_at < :until)
+    AND (:external_id IS NULL OR id IN (
+        SELECT operation FROM external_ids
+        WHERE namespace = :namespace AND external_id = :external_id AND (:system IS NULL OR system = :system)))
+    AND (:system IS NULL OR EXISTS (
+        SELECT 1 FROM receipts
+        WHERE receipts.namespace = operations.namespace AND receipts.run = operations.run
+            AND receipts.operation = operations.id AND receipts.system = :system))
+    AND (:text IS NULL
+        OR replace(lower(key || ' ' || action || ' ' || run), :text, '') <> lower(key || ' ' || action || ' ' || run)
+        OR replace(target_folded, :text_folded, '') <> target_folded)
+    AND (:state IS NULL OR :state = CASE
+        WHEN state IN ('in_progress', 'in_doubt', 'failed') AND deadline_at <= :now THEN 'timed_out'
+        WHEN state = 'in_progress' AND lease_until <= :now THEN 'in_doubt'
+        ELSE state
+    END)
+ORDER BY updated_at DESC, id
+LIMIT :most;
+
+-- name: moved_operations
+-- At most one row: one of those found by search_operations that was written, or whose time ran out, since :moment.
+SELECT id FROM operations
+WHERE namespace = :namespace
+    AND (updated_at > :moment
+        OR (state IN ('in_progress', 'in_doubt', 'failed') AND deadline_at > :moment AND deadline_at <= :now)
+        OR (state = 'in_progress' AND lease_until > :moment AND lease_until <= :now))
+    AND (:run IS NULL OR run = :run)
+    AND (:action IS NULL OR action = :action)
+    AND (:workflow IS NULL OR run IN (
+        SELECT run FROM runs WHERE namespace = :namespace AND workflow = :workflow))
+    AND (:since IS NULL OR updated_at >= :since)
+    AND (:until IS NULL OR updated_at < :until)
+    AND (:external_id IS NULL OR id IN (
+        SELECT operation FROM external_ids
+        WHERE namespace = :namespace AND external_id = :external_id AND (:system IS NULL OR system = :system)))
+    AND (:system IS NULL OR EXISTS (
+        SELECT 1 FROM receipts
+        WHERE receipts.namespace = operations.namespace AND receipts.run = operations.run
+            AND receipts.operation = operations.id AND receipts.system = :system))
+    AND (:text IS NULL
+        OR replace(lower(key || ' ' || action || ' ' || run), :text, '') <> lower(key || ' ' || action || ' ' || run)
+        OR replace(target_folded, :text_folded, '') <> target_folded)
+    AND (:state IS NULL OR :state = CASE
+        WHEN state IN ('in_progress', 'in_doubt', 'failed') AND deadline_at <= :now THEN 'timed_out'
+        WHEN state = 'in_progress' AND lease_until <= :now THEN 'in_doubt'
+        ELSE state
+    END)
+LIMIT 1;
+
+-- name: suggest_runs
+-- Run names that begin so, most recently touched first.
+SELECT run AS name FROM runs
+WHERE namespace = :namespace AND substr(run, 1, length(:beginning)) = :beginning
+ORDER BY touched_at DESC, run
+LIMIT :most;
+
+-- name: suggest_operations
+-- Operation ids that begin so, most recently changed first.
+SELECT id AS name FROM operations
+WHERE namespace = :namespace AND substr(id, 1, length(:beginning)) = :beginning
+ORDER BY updated_at DESC, id
+LIMIT :most;
+
 -- name: save_operation
 -- The row as it follows from the events written in the same transaction.
 INSERT INTO operations (
@@ -150,13 +224,13 @@ INSERT INTO operations (
     fingerprint, compensates, description, terms, links, began, clock, state, attempts, receipts, findings,
     standing_receipts, dispute, disputed_at, decision, decided_at, decided_by, decision_reason, lease_until,
     deadline_at, acknowledged_at, settle_restart_at, set_back, progress_message, progress_fraction, checkpoint,
-    progressed_at
+    progressed_at, asked_context
 ) VALUES (
     :namespace, :run, :key, :id, :position, :created_at, :updated_at, :since_floor, :action, :target_folded,
     :args_digest, :fingerprint, :compensates, :description, :terms, :links, :began, :clock, :state, :attempts,
     :receipts, :findings, :standing_receipts, :dispute, :disputed_at, :decision, :decided_at, :decided_by,
     :decision_reason, :lease_until, :deadline_at, :acknowledged_at, :settle_restart_at, :set_back,
-    :progress_message, :progress_fraction, :checkpoint, :progressed_at
+    :progress_message, :progress_fraction, :checkpoint, :progressed_at, :asked_context
 )
 ON CONFLICT (namespace, run, key) DO UPDATE SET
     updated_at = excluded.updated_at, action = excluded.action, target_folded = excluded.target_folded,
@@ -171,7 +245,7 @@ ON CONFLICT (namespace, run, key) DO UPDATE SET
     acknowledged_at = excluded.acknowledged_at, settle_restart_at = excluded.settle_restart_at,
     set_back = excluded.set_back, progress_message = excluded.progress_message,
     progress_fraction = excluded.progress_fraction, checkpoint = excluded.checkpoint,
-    progressed_at = excluded.progressed_at;
+    progressed_at = excluded.progressed_at, asked_context = excluded.asked_context;
 
 -- name: read_attempts
 -- All attempts of an operation, oldest first.
@@ -184,11 +258,11 @@ ORDER BY number;
 INSERT INTO attempts (
     namespace, run, operation, number, generation, principal, conversation, connection, call_id, reason,
     granted_at, lease_until, ended_at, outcome, is_touched, retryable, retry_at, error, set_back, context,
-    workflow_version
+    workflow_version, grant_id
 ) VALUES (
     :namespace, :run, :operation, :number, :generation, :principal, :conversation, :connection, :call_id,
     :reason, :granted_at, :lease_until, :ended_at, :outcome, :is_touched, :retryable, :retry_at, :error,
-    :set_back, :context, :workflow_version
+    :set_back, :context, :workflow_version, :grant_id
 )
 ON CONFLICT (namespace, run, operation, number) DO UPDATE SET
     granted_at = excluded.granted_at, lease_until = excluded.lease_until, ended_at = excluded.ended_at,
@@ -321,3 +395,99 @@ LIMIT 3;
 -- name: all_runs
 -- Every run of every namespace, for verification.
 SELECT namespace, run, last_seq, head FROM runs ORDER BY namespace, run;
+
+-- name: read_namespace
+-- At most one row: how far the log of what belongs to no run has come.
+SELECT namespace, last_seq, head FROM namespaces WHERE namespace = :namespace;
+
+-- name: create_namespace
+-- Made with its first event.
+INSERT INTO namespaces (namespace, last_seq, head) VALUES (:namespace, 0, :head)
+ON CONFLICT DO NOTHING;
+
+-- name: advance_namespace
+-- Compare and swap: one row, or none where another writer appended since the namespace was read.
+UPDATE namespaces SET last_seq = :last_seq, head = :head
+WHERE namespace = :namespace AND last_seq = :expected_seq
+RETURNING namespace;
+
+-- name: all_namespaces
+-- Every namespace that has a log of its own, for verification.
+SELECT namespace, last_seq, head FROM namespaces ORDER BY namespace;
+
+-- name: append_namespace_event
+-- One event under a number that is free.
+INSERT INTO namespace_events (namespace, seq, operation, kind, at, caller, data, hash)
+VALUES (:namespace, :seq, :operation, :kind, :at, :caller, :data, :hash);
+
+-- name: read_namespace_events
+-- A stretch of a namespace's own log, in order.
+SELECT * FROM namespace_events
+WHERE namespace = :namespace AND seq > :after
+ORDER BY seq
+LIMIT :most;
+
+-- name: read_grants
+-- The general grants, and those of one run (of all runs where none is named), oldest first.
+SELECT * FROM grants
+WHERE namespace = :namespace AND (:run IS NULL OR run IS NULL OR run = :run)
+ORDER BY granted_at, id;
+
+-- name: read_grant
+-- At most one row.
+SELECT * FROM grants WHERE namespace = :namespace AND id = :id;
+
+-- name: save_grant
+-- One grant as it follows from the events.
+INSERT INTO grants (
+    namespace, id, source, granted_at, granted_by, subject, action, target, constraints, run, operation,
+    fingerprint, payload_digest, policy, context, not_before, expires_at, max_uses, adds_attempt, why, request,
+    revoked_at, revoked_why
+) VALUES (
+    :namespace, :id, :source, :granted_at, :granted_by, :subject, :action, :target, :constraints, :run,
+    :operation, :fingerprint, :payload_digest, :policy, :context, :not_before, :expires_at, :max_uses,
+    :adds_attempt, :why, :request, :revoked_at, :revoked_why
+)
+ON CONFLICT (namespace, id) DO UPDATE SET
+    granted_at = excluded.granted_at, subject = excluded.subject, action = excluded.action,
+    target = excluded.target, constraints = excluded.constraints, policy = excluded.policy,
+    not_before = excluded.not_before, expires_at = excluded.expires_at, max_uses = excluded.max_uses,
+    revoked_at = excluded.revoked_at, revoked_why = excluded.revoked_why;
+
+-- name: read_requests
+-- Requests in one state (in all where none is named), oldest first.
+SELECT * FROM authority_requests
+WHERE namespace = :namespace AND (:state IS NULL OR state = :state)
+ORDER BY asked_at, id;
+
+-- name: read_request
+-- At most one row.
+SELECT * FROM authority_requests WHERE namespace = :namespace AND id = :id;
+
+-- name: save_request
+-- One request as it follows from the events.
+INSERT INTO authority_requests (
+    namespace, id, asked_at, reason, run, operation, fingerprint, payload_digest, action, target, why,
+    asked_by, call_id, state, answered_at, grant_id
+) VALUES (
+    :namespace, :id, :asked_at, :reason, :run, :operation, :fingerprint, :payload_digest, :action, :target,
+    :why, :asked_by, :call_id, :state, :answered_at, :grant_id
+)
+ON CONFLICT (namespace, id) DO UPDATE SET
+    state = excluded.state, answered_at = excluded.answered_at, grant_id = excluded.grant_id;
+
+-- name: save_grant_use
+-- Whether an operation is in a use of a grant.
+INSERT INTO grant_uses (namespace, grant_id, run, operation, is_held)
+VALUES (:namespace, :grant_id, :run, :operation, :is_held)
+ON CONFLICT (namespace, grant_id, operation) DO UPDATE SET is_held = excluded.is_held;
+
+-- name: count_grant_uses
+-- Exactly one row: how many operations other than one are in a use of a grant.
+SELECT COUNT(*) AS uses FROM grant_uses
+WHERE namespace = :namespace AND grant_id = :grant_id AND is_held = 1 AND operation <> :operation;
+
+-- name: read_grant_uses
+-- The uses of the operations of a run, for verification.
+SELECT grant_id, operation, is_held FROM grant_uses
+WHERE namespace = :namespace AND run = :run;

@@ -1,0 +1,93 @@
+"""The log of what belongs to no run: grants given and revoked, requests made and answered.
+
+Events are plain JSON as in `events`; `evolve_book` is the only place that makes facts out of them.
+"""
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from counterfoil.store.domain.canonical import canonical_json
+from counterfoil.store.domain.grants import Grant, GrantSource, Request
+from counterfoil.store.domain.instants import Instant
+
+__all__ = ["Book", "NamespaceEvent", "NamespaceEventKind", "evolve_book", "fact_id"]
+
+_TAG = "counterfoil.authority.v1"
+
+
+class NamespaceEventKind(StrEnum):
+    """Everything that can happen in a namespace outside its runs."""
+
+    AUTHORITY_REQUESTED = "authority_requested"
+    REQUEST_DECLINED = "request_declined"
+    GRANT_GIVEN = "grant_given"
+    GRANT_REVOKED = "grant_revoked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceEvent:
+    """One thing that happened; `operation` is the one that it is about, empty where it is about none."""
+
+    kind: NamespaceEventKind
+    operation: str = ""
+    at: Instant
+    data: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Book:
+    """All grants and requests of a namespace, by id."""
+
+    grants: Mapping[str, Grant] = field(default_factory=dict)
+    requests: Mapping[str, Request] = field(default_factory=dict)
+
+
+def fact_id(kind: str, *parts: str) -> str:
+    """Derive an id such as `grant_` and 20 lower-case base-32 characters from what makes it unique."""
+    hashed = hashlib.sha256(canonical_json([_TAG, kind, *parts]).encode()).digest()
+    return f"{kind}_{base64.b32encode(hashed[:15])[:20].decode().lower()}"
+
+
+def evolve_book(book: Book, event: NamespaceEvent) -> Book:
+    """Apply one event.
+
+    Raises:
+        KeyError, TypeError, ValueError: the event cannot follow (a log out of order or tampered with).
+    """
+    data = event.data
+    match event.kind:
+        case NamespaceEventKind.AUTHORITY_REQUESTED:
+            request = Request(**data)
+            return replace(book, requests={**book.requests, request.id: request})
+        case NamespaceEventKind.REQUEST_DECLINED:
+            declined = replace(book.requests[data["request"]], state="declined", answered_at=event.at)
+            return replace(book, requests={**book.requests, declined.id: declined})
+        case NamespaceEventKind.GRANT_GIVEN:
+            grant = Grant(
+                **{
+                    **data,
+                    "source": GrantSource(data["source"]),
+                    "constraints": tuple(data.get("constraints", ())),
+                }
+            )
+            requests = dict(book.requests)
+            for name, request in requests.items():
+                if request.state == "waiting" and answers(grant, request):
+                    requests[name] = replace(
+                        request, state="granted", answered_at=event.at, grant_id=grant.id
+                    )
+            return Book(grants={**book.grants, grant.id: grant}, requests=requests)
+        case NamespaceEventKind.GRANT_REVOKED:
+            revoked = replace(book.grants[data["grant"]], revoked_at=event.at, revoked_why=data.get("why"))
+            return replace(book, grants={**book.grants, revoked.id: revoked})
+
+
+def answers(grant: Grant, request: Request) -> bool:
+    """Tell whether a grant is the answer to a waiting request: named in it, or about the same operation."""
+    if grant.request == request.id:
+        return True
+    return grant.operation is not None and grant.operation == request.operation
