@@ -1,15 +1,18 @@
 """Field reports about what is shown: nothing unknown passes for fine, and every answer has the one verb."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from counterfoil.store.domain.commands import BeginOperation, CheckOperation, Lookup, OperationRef, ResumePlan
 from counterfoil.store.domain.instants import parse_rfc3339
 from counterfoil.store.errors import Fault
 from journals import AGENT, ANOTHER, PERSON, Desk, FakeClock, open_desk
+from scenarios.servers import server_environment
 
 pytestmark = pytest.mark.anyio
 
@@ -42,6 +45,19 @@ VERBS = {
     },
 }
 """CONTRACT.md, section 4, written down a second time."""
+
+
+async def test_health_fails_with_its_cause_where_the_journal_is_broken(tmp_path: Path) -> None:
+    """O-1: fit for use, then with overwritten pages; the exit code tells as well as the words."""
+    async with open_desk(tmp_path) as desk:
+        for number in range(40):
+            await desk.at(f"step-{number}").begin(args={"text": "x" * 500})
+    code, healthy = await _health(tmp_path)
+    assert (code, healthy["problems"]) == (0, [])
+    _overwrite_pages(tmp_path / "journal.db")
+    code, broken = await _health(tmp_path)
+    assert code in (1, 3)
+    assert "corrupt" in json.dumps(broken)
 
 
 async def test_what_is_unknown_is_counted_apart_from_what_failed(tmp_path: Path) -> None:
@@ -177,6 +193,26 @@ async def test_the_history_gives_the_times_of_every_attempt(tmp_path: Path) -> N
         assert _seconds_between(second["granted_at"], receipt["recorded_at"]) == 5
         times = [entry["at"] for entry in check["history"]]
         assert times == sorted(times)
+
+
+async def _health(folder: Path) -> tuple[int, dict[str, Any]]:
+    """Ask `counterfoil check` as a monitor does; gives its exit code and what it printed."""
+    command = [sys.executable, "-m", "counterfoil.server", "check", "--json"]
+    ended = await anyio.run_process(
+        [*command, "--journal", f"sqlite:///{folder / 'journal.db'}"],
+        check=False,
+        env=server_environment(folder),
+    )
+    return ended.returncode, json.loads(ended.stdout)
+
+
+def _overwrite_pages(path: Path) -> None:
+    """Flip the first bytes of every page but the first four."""
+    content = bytearray(path.read_bytes())
+    page = int.from_bytes(content[16:18], "big")
+    for start in range(4 * page, len(content), page):
+        content[start : start + 64] = bytes(byte ^ 0xFF for byte in content[start : start + 64])
+    path.write_bytes(content)
 
 
 def _seconds_between(one: str, other: str) -> float:
