@@ -8,6 +8,7 @@ import pytest
 from conformance import states_reaching as to
 from conformance.states_reaching import KEYED, LOOKUP, MESSAGE, REFUSED, SAFE, looked
 from counterfoil.store.domain.commands import Caller, Lookup
+from counterfoil.store.domain.identity import operation_id
 from counterfoil.store.domain.instants import micros, rfc3339
 from counterfoil.store.domain.states import Policy
 from counterfoil.store.errors import InvalidArgument
@@ -331,6 +332,15 @@ async def test_naming_the_other_tells_them_apart_and_holds_both_ways(tmp_path: P
         assert words(await first.begin(target=None, args={"n": 1})) == "perform retry_after_failure"
         third = await desk.at("third").begin(target=None, args={"n": 1}, distinct_from=told)
         assert [found["key"] for found in third["duplicates"]] == ["second"]
+
+
+async def test_what_the_older_operation_said_tells_the_newer_apart_too(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        later = operation_id("default", "run-1", "later")
+        await desk.begin(target="alice@example.org", distinct_from=(later,))
+        answer = await desk.at("later").begin(target="alice@example.org")
+        assert (words(answer), answer["operation"]) == ("perform first_attempt", later)
+        assert words(await desk.at("third").begin(target="alice@example.org")) == "stop possible_duplicate"
 
 
 @pytest.mark.parametrize("reach", [to.lapsed, to.reported_unknown, to.disputed_by_receipt])

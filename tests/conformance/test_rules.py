@@ -94,6 +94,17 @@ async def test_a_first_attempt_has_its_whole_lease_however_short_the_key_lives(t
         assert words(await desk.begin()) == "reconcile in_doubt"
 
 
+@pytest.mark.parametrize("shown", [{"external_id": None}, {"final": False}], ids=["claim", "acknowledgement"])
+async def test_an_effect_that_nobody_announced_was_under_no_key_that_a_repeat_could_share(
+    tmp_path: Path, shown: dict[str, Any]
+) -> None:
+    async with open_desk(tmp_path) as desk:
+        await to.refused(desk, **KEYED)
+        assert (await desk.receipt(**shown))["state"] == "in_doubt"
+        assert words(await desk.begin()) == "reconcile in_doubt"
+        assert (await desk.check())["next"] == "reconcile"
+
+
 async def test_a_safe_effect_may_be_repeated_at_any_time(tmp_path: Path) -> None:
     async with open_desk(tmp_path) as desk:
         await to.lapsed(desk, **SAFE)
