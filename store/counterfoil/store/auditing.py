@@ -7,9 +7,11 @@ from typing import Any
 
 from counterfoil.store.chain import first_fault
 from counterfoil.store.domain.events import Event, EventKind, evolve_all, evolve_run
+from counterfoil.store.domain.grants import held_grants
 from counterfoil.store.domain.model import Run
 from counterfoil.store.domain.states import state_of
 from counterfoil.store.errors import Fault
+from counterfoil.store.namespace_log import verify_namespace
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.rows import load_operation, load_operations, run_from_row
 from counterfoil.store.viewing import Viewer, history_entry
@@ -125,7 +127,18 @@ class Auditor:
 
             seen, replayed, found = await self._view.database.read(work)
             events, operations, faults = events + seen, operations + replayed, faults + found
+        for namespace in await self._view.database.read(_namespaces):
+
+            async def own(connection: Connection, row: Row = namespace) -> tuple[int, list[str]]:
+                return await verify_namespace(connection, row)
+
+            seen, found = await self._view.database.read(own)
+            events, faults = events + seen, faults + found
         return Verification(runs=len(every), events=events, operations=operations, faults=tuple(faults))
+
+
+async def _namespaces(connection: Connection) -> Sequence[Row]:
+    return await connection.fetch_all("all_namespaces")
 
 
 async def _verify_run(connection: Connection, run: Row) -> tuple[int, int, list[str]]:
@@ -157,9 +170,14 @@ async def _verify_run(connection: Connection, run: Row) -> tuple[int, int, list[
             )
         except ValueError:
             faults.append(f"{run['run']}: event {event['seq']} cannot be read")
+    uses: dict[str, dict[str, bool]] = {}
+    for use in await connection.fetch_all("read_grant_uses", place):
+        uses.setdefault(use["operation"], {})[use["grant_id"]] = bool(use["is_held"])
     stored = await connection.fetch_all("read_operations", place)
     for operation_row in stored:
-        problem = await _replay_problem(connection, operation_row, by_operation.pop(operation_row["id"], []))
+        own_events = by_operation.pop(operation_row["id"], [])
+        problem = await _replay_problem(connection, operation_row, own_events)
+        problem = problem or _use_problem(own_events, uses.pop(operation_row["id"], {}))
         if problem is not None:
             faults.append(f"{run['run']}: operation {operation_row['id']} {problem}")
     if by_operation.pop("", None) is not None and not _is_replayed(row, rows):
@@ -191,6 +209,13 @@ def _is_replayed(row: Row, events: Sequence[Row]) -> bool:
     return replayed is not None and all(
         getattr(replayed, name) == getattr(stored, name) for name in _REPLAYED_OF_A_RUN
     )
+
+
+def _use_problem(events: list[Event], uses: dict[str, bool]) -> str | None:
+    replayed = evolve_all(None, events)
+    if replayed is not None and held_grants(replayed) != uses:
+        return "has uses of grants that its events do not lead to"
+    return None
 
 
 async def _replay_problem(connection: Connection, row: Row, events: list[Event]) -> str | None:

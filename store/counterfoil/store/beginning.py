@@ -6,12 +6,14 @@ from typing import Any
 
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.begin import BeginFacts, BeginGiven
+from counterfoil.store.domain.commands import Json
 from counterfoil.store.domain.context import Drift, compare_contexts
 from counterfoil.store.domain.differences import differences
 from counterfoil.store.domain.drafting import Situation
+from counterfoil.store.domain.grants import AuthorityFacts, is_out_of_attempts
 from counterfoil.store.domain.instants import Instant, rfc3339
 from counterfoil.store.domain.model import Operation
-from counterfoil.store.domain.outlook import Barriers
+from counterfoil.store.domain.outlook import NO_BARRIERS, Barriers
 from counterfoil.store.domain.untrusted import safe_value
 from counterfoil.store.preparing import Bodies, Reference
 from counterfoil.store.preparing_runs import PreparedContext
@@ -24,8 +26,9 @@ from counterfoil.store.resolving import (
     warnings_of_others,
 )
 from counterfoil.store.rows import load_operation, run_from_row
-from counterfoil.store.running import context_of, drift_shown
+from counterfoil.store.running import drift_shown
 from counterfoil.store.viewing import Viewer
+from counterfoil.store.weighing import authority_facts, authority_shown, context_of, set_up_bench
 
 __all__ = ["Beginning"]
 
@@ -37,7 +40,15 @@ class Beginning:
         self._view = view
 
     async def facts(
-        self, connection: Connection, given: BeginGiven, context: PreparedContext | None, now: Instant
+        self,
+        connection: Connection,
+        given: BeginGiven,
+        context: PreparedContext | None,
+        now: Instant,
+        *,
+        bodies: Bodies,
+        principal: str,
+        named: str | None = None,
     ) -> tuple[BeginFacts, tuple[Drift, ...]]:
         """Read what a begin is decided upon, and what differs from the recorded context.
 
@@ -75,6 +86,7 @@ class Beginning:
             None if context is None else context.value,
             self._view.policy.drift,
         )
+        barriers = Barriers(is_blocked_by_drift=any(drift.drift_class == "block" for drift in drifts))
         facts = BeginFacts(
             operation=operation,
             run=run,
@@ -83,9 +95,68 @@ class Beginning:
             others=candidates,
             dependencies=dependencies,
             original=original,
-            barriers=Barriers(is_blocked_by_drift=any(drift.drift_class == "block" for drift in drifts)),
+            barriers=barriers,
+            authority=await self._authority(
+                connection,
+                given,
+                operation,
+                barriers,
+                recorded,
+                None if context is None else context.value,
+                bodies=bodies,
+                principal=principal,
+                named=named,
+            ),
         )
         return facts, drifts
+
+    async def _authority(
+        self,
+        connection: Connection,
+        given: BeginGiven,
+        operation: Operation | None,
+        barriers: Barriers,
+        recorded: str | None,
+        today: Mapping[str, Json] | None,
+        *,
+        bodies: Bodies,
+        principal: str,
+        named: str | None,
+    ) -> AuthorityFacts | None:
+        """Read the grants, where one is needed, named, or may lift what stands in the way."""
+        policy = self._view.policy
+        described = given.description
+        if operation is not None and not operation.takes:
+            described = operation.description
+        if not (
+            policy.requires_grant(described)
+            or named is not None
+            or barriers != NO_BARRIERS
+            or (operation is not None and is_out_of_attempts(operation))
+        ):
+            return None
+        bench = await set_up_bench(
+            connection,
+            namespace=self._view.namespace,
+            policy=policy,
+            run=given.run,
+            run_context=recorded,
+            principal=principal,
+            today=today,
+        )
+        text = None
+        if described.args_digest is not None:
+            text = bodies.texts.get(described.args_digest)
+            if text is None and operation is not None:
+                text = await read_body(connection, operation, described.args_digest)
+        return await authority_facts(
+            connection,
+            bench,
+            operation=given.id,
+            described=described,
+            args=None if text is None else json.loads(text),
+            named=named,
+        )
 
     async def _look_alikes(self, connection: Connection, given: BeginGiven) -> tuple[Operation, ...]:
         """Read the operations that may be the same effect under another key.
@@ -163,8 +234,15 @@ class Beginning:
             answer["recorded"] = await self._recorded(connection, operation or facts.operation)
         if verdict.fields.get("conflict") and facts.operation is not None:
             answer["conflict"] = await self._conflict(connection, facts.operation, given, bodies)
-        shown_drift = drift_shown(drifts)
-        if shown_drift is not None:
+        shown_drift = drift_shown(drifts) or []
+        authority = verdict.fields.get("authority")
+        if authority is not None and verdict.next == "ask":
+            shown = authority_shown(authority)
+            shown_drift += [found for found in shown.pop("drift", ()) if found not in shown_drift]
+            answer.update(shown)
+        if attempt is not None and attempt.grant_id is not None and verdict.next == "perform":
+            answer["grant"] = attempt.grant_id
+        if shown_drift:
             answer["drift"] = shown_drift
         if operation is not None and operation.checkpoint is not None:
             answer["checkpoint"] = body_shown(

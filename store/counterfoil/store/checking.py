@@ -8,7 +8,7 @@ import anyio
 from counterfoil.store.domain.answers import guidance_for
 from counterfoil.store.domain.commands import Caller, CheckOperation
 from counterfoil.store.domain.instants import Instant, rfc3339
-from counterfoil.store.domain.model import Operation, State
+from counterfoil.store.domain.model import Operation, Party, State
 from counterfoil.store.domain.plan import Step
 from counterfoil.store.domain.states import is_unresolved, state_of
 from counterfoil.store.errors import Ambiguous, InvalidArgument, NotFound
@@ -16,7 +16,8 @@ from counterfoil.store.preparing import Reference
 from counterfoil.store.presenting import escaped_json, reads_as_it_is, without_none
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import operation_or_fault, read_body
-from counterfoil.store.viewing import ANSWER_ROOM, Viewer, history_entry, safe, size_of
+from counterfoil.store.viewing import ANSWER_ROOM, Viewer, history_entry, party_of, safe, size_of
+from counterfoil.store.weighing import authority_shown
 
 __all__ = ["Checker"]
 
@@ -52,7 +53,7 @@ class Checker:
         async def work(connection: Connection) -> tuple[dict[str, Any], bool]:
             now = self._view.clock().at
             operation = await self._meant(connection, command)
-            answer = await self._checked(connection, operation, command, now)
+            answer = await self._checked(connection, operation, command, now, party_of(caller))
             return answer, state_of(operation, now) is State.IN_PROGRESS
 
         answer, is_moving = await self._view.database.read(work)
@@ -102,9 +103,14 @@ class Checker:
         return found
 
     async def _checked(
-        self, connection: Connection, operation: Operation, command: CheckOperation, now: Instant
+        self,
+        connection: Connection,
+        operation: Operation,
+        command: CheckOperation,
+        now: Instant,
+        party: Party,
     ) -> dict[str, Any]:
-        step = await self._view.step_of(connection, operation, now)
+        step = await self._view.step_of(connection, operation, now, party=party)
         answer = {
             "as_of": rfc3339(now),
             "next": step.outlook.next,
@@ -126,6 +132,7 @@ class Checker:
         terms = operation.terms
         return without_none(
             {
+                **(authority_shown(step.authority) if step.outlook.next == "ask" else {}),
                 "action": safe(operation.description.action),
                 "target": safe(operation.description.target),
                 "repeat": None if terms.repeat is None else terms.repeat.value,

@@ -9,13 +9,31 @@ from typing import Any
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.errors import InvalidArgument
 
-__all__ = ["Cursor", "read_cursor", "read_runs_cursor", "write_cursor", "write_runs_cursor"]
+__all__ = [
+    "Cursor",
+    "FoundCursor",
+    "read_cursor",
+    "read_found_cursor",
+    "read_runs_cursor",
+    "write_cursor",
+    "write_found_cursor",
+    "write_runs_cursor",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
     place: tuple[int, int]
     seq: int
+    as_of: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundCursor:
+    """Where a page of found operations ended, and when the first page was true."""
+
+    changed_at: Instant
+    operation: str
     as_of: Instant
 
 
@@ -67,3 +85,27 @@ def read_runs_cursor(cursor: str | None) -> tuple[Instant, str]:
 def write_runs_cursor(touched_at: Instant, run: str) -> str:
     """Name the run after which the next page of runs begins."""
     return _encode([touched_at, run])
+
+
+def read_found_cursor(cursor: str | None, wanted: str) -> FoundCursor | None:
+    """Read where the next page of found operations begins; `wanted` is the digest of what is asked for.
+
+    Raises:
+        InvalidArgument: it is none of this list.
+    """
+    if cursor is None:
+        return None
+    match _decode(cursor):
+        case [int(changed_at), str(operation), int(as_of), str(which)] if which == wanted:
+            return FoundCursor(changed_at=changed_at, operation=operation, as_of=as_of)
+        case _:
+            raise InvalidArgument(
+                "cursor",
+                "is not one of this list",
+                accepted="next_cursor of the page before, with everything else as it was",
+            )
+
+
+def write_found_cursor(cursor: FoundCursor, wanted: str) -> str:
+    """Name the operation after which the next page of found ones begins."""
+    return _encode([cursor.changed_at, cursor.operation, cursor.as_of, wanted])

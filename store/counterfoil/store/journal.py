@@ -7,7 +7,7 @@ comes back was durable before it was said.
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from counterfoil.store.auditing import Auditor
 from counterfoil.store.beginning import Beginning
@@ -21,6 +21,7 @@ from counterfoil.store.domain.commands import (
     Caller,
     CheckOperation,
     CloseOperation,
+    FindOperations,
     FinishRun,
     ReceiptGiven,
     ReconcileOperation,
@@ -34,12 +35,13 @@ from counterfoil.store.domain.drafting import Creation, Situation
 from counterfoil.store.domain.events import Event, EventKind, evolve_all, evolve_run
 from counterfoil.store.domain.failures import decide_failure
 from counterfoil.store.domain.instants import Reading, rfc3339
-from counterfoil.store.domain.model import Operation, Party, Run, State
+from counterfoil.store.domain.model import Operation, Run, State
 from counterfoil.store.domain.progress import decide_progress
 from counterfoil.store.domain.receipts import ReceiptFacts, decide_receipt
 from counterfoil.store.domain.reconciling import ReconcileFacts, decide_reconcile
 from counterfoil.store.domain.states import Policy, state_of
 from counterfoil.store.errors import InvalidArgument
+from counterfoil.store.finding import Finder
 from counterfoil.store.limits import Limits
 from counterfoil.store.planning import JournalIdentity, Planner
 from counterfoil.store.preparing import Bodies, Preparer, Reference
@@ -55,7 +57,7 @@ from counterfoil.store.resolving import (
 )
 from counterfoil.store.rows import run_from_row
 from counterfoil.store.running import RunKeeping, save_context
-from counterfoil.store.viewing import Viewer
+from counterfoil.store.viewing import Viewer, party_of
 from counterfoil.store.writing import Change, RunPlace, caller_text, carry_out
 
 __all__ = ["Journal"]
@@ -93,6 +95,7 @@ class Journal:
         )
         self._checker = Checker(self._view)
         self._planner = Planner(self._view, identity=identity)
+        self._finder = Finder(self._view)
         self._beginning = Beginning(self._view)
         self._runs = RunKeeping(self._view)
         self.reader = Auditor(self._view)
@@ -297,7 +300,9 @@ class Journal:
                 workflow_version=given.workflow_version,
             )
             answer = await self._runs.begin(connection, given, context, situation, bodies, text)
-            return await self._planner.with_first_page(connection, answer, given.run, situation.now.at)
+            return await self._planner.with_first_page(
+                connection, answer, given.run, situation.now.at, situation.party
+            )
 
         return await self.database.write(work)
 
@@ -366,15 +371,19 @@ class Journal:
         """Tell what is done, in doubt and allowed; changes nothing. See `Planner.plan`."""
         return await self._planner.plan(command, caller)
 
+    async def find_operations(self, command: FindOperations, caller: Caller) -> dict[str, Any]:
+        """Search for operations; changes nothing. See `Finder.find`."""
+        return await self._finder.find(command, caller)
+
+    async def suggest(self, kind: Literal["run", "operation"], beginning: str) -> tuple[list[str], bool]:
+        """Give names that begin so, for completion. See `Finder.suggest`."""
+        return await self._finder.suggest(kind, beginning)
+
     def _situation(self, caller: Caller) -> Situation:
         return Situation(
             now=self._clock(),
             policy=self.policy,
-            party=Party(
-                principal=caller.principal,
-                conversation=caller.conversation,
-                connection=caller.connection,
-            ),
+            party=party_of(caller),
             call_id=caller.call_id,
             is_person=caller.is_person,
         )

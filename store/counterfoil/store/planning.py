@@ -1,6 +1,6 @@
 """resume_plan: what is done, in doubt and allowed in a run, or which runs are open."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,20 +9,22 @@ from counterfoil.store.domain.answers import guidance_for
 from counterfoil.store.domain.commands import Caller, ResumePlan
 from counterfoil.store.domain.context import Drift, compare_contexts
 from counterfoil.store.domain.criteria import CriterionState, judge
+from counterfoil.store.domain.grants import Authority
 from counterfoil.store.domain.instants import Instant, rfc3339
-from counterfoil.store.domain.model import Operation, Run, State
+from counterfoil.store.domain.model import Operation, Party, Run, State
 from counterfoil.store.domain.outlook import Barriers
 from counterfoil.store.domain.plan import Step, make_steps
 from counterfoil.store.domain.untrusted import escape_untrusted
 from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.preparing import Bodies
-from counterfoil.store.preparing_runs import prepare_context
+from counterfoil.store.preparing_runs import PreparedContext, prepare_context
 from counterfoil.store.presenting import body_shown, without_none
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import criteria_of, no_such_run
 from counterfoil.store.rows import load_operations, run_from_row
-from counterfoil.store.running import context_of, drift_shown
-from counterfoil.store.viewing import ANSWER_ROOM, Viewer, safe, size_of
+from counterfoil.store.running import drift_shown
+from counterfoil.store.viewing import ANSWER_ROOM, Viewer, party_of, safe, size_of
+from counterfoil.store.weighing import Bench, barriers_of, context_of
 
 __all__ = ["JournalIdentity", "Planner"]
 
@@ -63,16 +65,18 @@ class Planner:
             return await self._view.database.read(lambda connection: self._runs(connection, command))
         name = self._view.prepare.name(command.run, name="run")
         return await self._view.database.read(
-            lambda connection: self._run_plan(connection, command, name, self._view.clock().at)
+            lambda connection: self._run_plan(
+                connection, command, name, self._view.clock().at, party_of(caller)
+            )
         )
 
     async def with_first_page(
-        self, connection: Connection, answer: dict[str, Any], name: str, now: Instant
+        self, connection: Connection, answer: dict[str, Any], name: str, now: Instant, party: Party
     ) -> dict[str, Any]:
         """Put the first page of a run's plan under an answer about the run, which keeps its own verb."""
         if answer["next"] != "continue":
             return answer
-        plan = await self._run_plan(connection, ResumePlan(run=name), name, now)
+        plan = await self._run_plan(connection, ResumePlan(run=name), name, now, party)
         return {**plan, **answer, "run": plan["run"]}
 
     async def _head(self, now: Instant, next_: str, reason: str) -> dict[str, Any]:
@@ -92,7 +96,7 @@ class Planner:
         return {"id": identity.id, "created_at": rfc3339(identity.created_at), "is_new": is_new}
 
     async def _run_plan(
-        self, connection: Connection, command: ResumePlan, name: str, now: Instant
+        self, connection: Connection, command: ResumePlan, name: str, now: Instant, party: Party
     ) -> dict[str, Any]:
         journal = await self._journal_shown(connection, now)
         place = {"namespace": self._view.namespace, "run": name}
@@ -113,14 +117,16 @@ class Planner:
         operations, around, damaged = await self._operations(connection, place, command)
         counts = await self._counts_of(connection, run, now)
         drifts = await self._drifts(connection, run, command)
-        barriers = Barriers(is_blocked_by_drift=any(drift.drift_class == "block" for drift in drifts))
+        barriers, authorities = await self._barriers(connection, operations, run, command, now, party.principal)
         steps = make_steps(
             operations,
             run=run,
             now=now,
             policy=self._view.policy,
             around=around,
-            barriers=lambda _operation: barriers,
+            barriers=lambda operation: barriers[operation.id],
+            party=party,
+            authorities=authorities,
         )
         after = read_cursor(command.cursor, name, command.include)
         listed = [step for step in steps if command.include == "all" or step.outlook.next != "skip"]
@@ -136,7 +142,8 @@ class Planner:
         is_cut = len(shown) < len(pending)
         # A rank may change by time alone, so the ranks of then are compared as well as the log's length.
         has_moved = after is not None and (
-            after.seq != run.last_seq or self._ranks_at(operations, around, run, after.as_of) != _ranks(steps)
+            after.seq != run.last_seq
+            or self._ranks_at(operations, around, run, after.as_of, barriers) != _ranks(steps)
         )
         seq, as_of = (run.last_seq, now) if after is None else (after.seq, after.as_of)
         return without_none(
@@ -185,13 +192,18 @@ class Planner:
 
     async def _drifts(self, connection: Connection, run: Run, command: ResumePlan) -> tuple[Drift, ...]:
         """Compare today's context, where one is given, with the run's."""
-        if command.context is None:
+        today = self._today(command)
+        if today is None:
             return ()
-        today = prepare_context(
+        recorded = await context_of(connection, run.namespace, run.context)
+        return compare_contexts(recorded, today.value, self._view.policy.drift)
+
+    def _today(self, command: ResumePlan) -> PreparedContext | None:
+        if command.context is None:
+            return None
+        return prepare_context(
             dict(command.context), workflow_version=None, prepare=self._view.prepare, bodies=Bodies()
         )
-        recorded = await context_of(connection, run.namespace, run.context)
-        return compare_contexts(recorded, None if today is None else today.value, self._view.policy.drift)
 
     async def _criteria(
         self, connection: Connection, run: Run, place: dict[str, str]
@@ -291,9 +303,48 @@ class Planner:
         return {row["state_now"]: row["operations"] for row in rows}
 
     def _ranks_at(
-        self, operations: Sequence[Operation], around: Sequence[Operation], run: Run, at: Instant
+        self,
+        operations: Sequence[Operation],
+        around: Sequence[Operation],
+        run: Run,
+        at: Instant,
+        barriers: Mapping[str, Barriers],
     ) -> dict[str, int]:
-        return _ranks(make_steps(operations, run=run, now=at, policy=self._view.policy, around=around))
+        steps = make_steps(
+            operations,
+            run=run,
+            now=at,
+            policy=self._view.policy,
+            around=around,
+            barriers=lambda operation: barriers[operation.id],
+        )
+        return _ranks(steps)
+
+    async def _barriers(
+        self,
+        connection: Connection,
+        operations: Sequence[Operation],
+        run: Run,
+        command: ResumePlan,
+        now: Instant,
+        principal: str,
+    ) -> tuple[dict[str, Barriers], dict[str, Authority]]:
+        """Tell what stands in the way of each operation from outside it."""
+        today = self._today(command)
+        benches: dict[tuple[str | None, ...], Bench] = {}
+        barriers, authorities = {}, {}
+        for operation in operations:
+            barriers[operation.id], authorities[operation.id] = await barriers_of(
+                connection,
+                operation,
+                run=run,
+                policy=self._view.policy,
+                principal=principal,
+                today=None if today is None else today.value,
+                now=now,
+                benches=benches,
+            )
+        return barriers, authorities
 
 
 def _run_shown(run: Run) -> dict[str, Any]:

@@ -93,7 +93,11 @@ class Presenter:
             "as_of": rfc3339(now),
             "next": verdict.next,
             "reason": verdict.reason,
-            "guidance": guidance_for(verdict.next, verdict.reason),
+            "guidance": guidance_for(
+                verdict.next,
+                verdict.reason,
+                None if verdict.after is None else state_of(verdict.after, now),
+            ),
         }
 
     def place(self, operation: Operation, now: Instant) -> dict[str, Any]:
@@ -232,6 +236,7 @@ class Presenter:
                 else idempotency_key(operation.id, attempt.generation),
                 "workflow_version": _safe(attempt.workflow_version),
                 "context": attempt.context,
+                "grant": attempt.grant_id,
             }
         )
 

@@ -1,6 +1,5 @@
 """The commands about whole runs: begun, held, finished; called by the journal inside its transaction."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -29,19 +28,12 @@ from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import criteria_of, no_such_run
 from counterfoil.store.rows import load_operations, run_from_row
 from counterfoil.store.viewing import Viewer, safe
+from counterfoil.store.weighing import context_of
 from counterfoil.store.writing import Change, RunPlace, carry_out
 
-__all__ = ["RunKeeping", "context_of", "drift_shown"]
+__all__ = ["RunKeeping", "drift_shown"]
 
 _MOST_SHOWN = 10
-
-
-async def context_of(connection: Connection, namespace: str, digest: str | None) -> dict[str, Json] | None:
-    """Read a context by its digest."""
-    if digest is None:
-        return None
-    row = await connection.fetch_one("read_context", {"namespace": namespace, "digest": digest})
-    return None if row is None else json.loads(row["body"])
 
 
 def drift_shown(drifts: Sequence[Drift]) -> list[dict[str, Any]] | None:

@@ -5,8 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from counterfoil.store.domain.commands import Caller
 from counterfoil.store.domain.instants import Instant, Reading, rfc3339
-from counterfoil.store.domain.model import Operation, State
+from counterfoil.store.domain.model import Operation, Party, State
+from counterfoil.store.domain.outlook import NO_BARRIERS
 from counterfoil.store.domain.plan import Step, make_steps
 from counterfoil.store.domain.states import Policy
 from counterfoil.store.domain.untrusted import escape_untrusted, safe_value
@@ -15,8 +17,9 @@ from counterfoil.store.presenting import Presenter, without_none
 from counterfoil.store.protocol import Connection, Database, Row
 from counterfoil.store.resolving import read_body
 from counterfoil.store.rows import load_operations, run_from_row
+from counterfoil.store.weighing import authority_shown, barriers_of
 
-__all__ = ["ANSWER_ROOM", "Viewer", "history_entry", "safe", "size_of"]
+__all__ = ["ANSWER_ROOM", "Viewer", "history_entry", "party_of", "safe", "size_of"]
 
 ANSWER_ROOM = 7_000
 """Characters of JSON that the entries of one page may take, so that the whole answer stays under 10,000."""
@@ -33,16 +36,34 @@ class Viewer:
     prepare: Preparer
     present: Presenter
 
-    async def step_of(self, connection: Connection, operation: Operation, now: Instant) -> Step:
-        """Look at an operation among the others of its run that it waits for."""
+    async def step_of(
+        self, connection: Connection, operation: Operation, now: Instant, *, party: Party | None = None
+    ) -> Step:
+        """Look at an operation among the others of its run that it waits for, as `party` would."""
         place = {"namespace": operation.namespace, "run": operation.run}
         row = await connection.fetch_one("read_run", place)
         around = [operation]
         if operation.depends_on:
             rows = await connection.fetch_all("read_operations", place)
             around = list(await load_operations(connection, rows))
+        run = None if row is None else run_from_row(row)
+        barriers, authority = await barriers_of(
+            connection,
+            operation,
+            run=run,
+            policy=self.policy,
+            principal="local" if party is None else party.principal,
+            today=None,
+            now=now,
+        )
         steps = make_steps(
-            around, run=None if row is None else run_from_row(row), now=now, policy=self.policy
+            around,
+            run=run,
+            now=now,
+            policy=self.policy,
+            party=party,
+            barriers=lambda other: barriers if other.id == operation.id else NO_BARRIERS,
+            authorities={operation.id: authority},
         )
         return next(step for step in steps if step.operation.id == operation.id)
 
@@ -82,6 +103,8 @@ class Viewer:
             "age_seconds": max(0, now - operation.created_at) // 1_000_000,
             "retry_at": None if step.outlook.retry_at is None else rfc3339(step.outlook.retry_at),
         }
+        if step.outlook.next == "ask":
+            entry.update(authority_shown(step.authority))
         if step.outlook.next in ("reconcile", "ask", "begin") and operation.attempts:
             entry.update(await self.doubt(connection, operation, now))
         elif operation.receipts:
@@ -92,6 +115,11 @@ class Viewer:
                 {"tool": safe(undo.tool), "instructions": safe(undo.instructions), "detail": "undo"}
             )
         return without_none(entry)
+
+
+def party_of(caller: Caller) -> Party:
+    """Give whom a grant to this caller would go to."""
+    return Party(principal=caller.principal, conversation=caller.conversation, connection=caller.connection)
 
 
 def safe(text: str | None) -> str | None:

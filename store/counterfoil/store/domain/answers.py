@@ -12,6 +12,15 @@ from counterfoil.store.domain.model import Operation, State
 
 __all__ = ["GUIDANCE", "Verdict", "guidance_for", "skip_reason"]
 
+RECORDED: Mapping[State, str] = {
+    State.PLANNED: "Recorded. Nothing was attempted yet: begin_operation when it is to be done.",
+    State.IN_PROGRESS: "Recorded. The attempt goes on; record its receipt or failure when it ends.",
+    State.IN_DOUBT: "Recorded. Whether it happened is still open: look it up later and reconcile_operation.",
+    State.FAILED: "Recorded: no attempt had an effect. If it is still wanted, call begin_operation again.",
+    State.SUCCEEDED: "Recorded: it is done. Go on with the next step.",
+}
+"""What to do after `continue: recorded`, by the state that it led to."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
@@ -102,7 +111,8 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
         "reconcile",
         "receipt_too_weak",
     ): "Kept, but it does not prove the effect: bring the performing system's own "
-    "reference as external_id (message id, commit hash, transaction id), or look it up and reconcile.",
+    "reference as external_id (message id, commit hash, transaction id), or look it up and reconcile. If "
+    "that is what you brought, this action needs stronger evidence than an agent's word: tell a person.",
     (
         "reconcile",
         "foreign_receipt",
@@ -162,6 +172,7 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
 }
 
 
-def guidance_for(next_: str, reason: str) -> str:
-    """Give the one or two sentences for a verb and its reason."""
-    return GUIDANCE[next_, reason]
+def guidance_for(next_: str, reason: str, state: State | None = None) -> str:
+    """Give the one or two sentences for a verb and its reason, and for the state that followed."""
+    told = RECORDED.get(state) if reason == "recorded" and state is not None else None
+    return told or GUIDANCE[next_, reason]

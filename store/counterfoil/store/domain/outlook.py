@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from counterfoil.store.domain.answers import skip_reason
 from counterfoil.store.domain.instants import Instant
-from counterfoil.store.domain.model import Operation, Repeat, Run, State
+from counterfoil.store.domain.model import Operation, Party, Repeat, Run, State
 from counterfoil.store.domain.states import Policy, is_repeatable, is_unresolved, live_attempt, state_of
 
 __all__ = ["NO_BARRIERS", "Barriers", "Outlook", "attempts_used_up", "gate", "outlook"]
@@ -48,11 +48,12 @@ def outlook(
     dependencies: Mapping[str, Operation],
     can_reproduce: bool,
     barriers: Barriers = NO_BARRIERS,
+    party: Party | None = None,
 ) -> Outlook:
     """Tell what a begin would answer, with `begin` in place of `perform`.
 
     `dependencies` holds the operations that this one waits for, and theirs, by key. `can_reproduce` says
-    whether a caller would have the body that a repeat has to send.
+    whether a caller would have the body that a repeat has to send; `party` who asks, where that is known.
     """
     state = state_of(operation, now)
     if state.is_settled:
@@ -61,7 +62,12 @@ def outlook(
         return Outlook(next="ask" if operation.dispute.kind.needs_person else "reconcile", reason="disputed")
     live = live_attempt(operation, now)
     if live is not None:
-        return Outlook(next="wait", reason="lease_held", retry_at=live.lease_until)
+        is_own = party is not None and live.holder is not None and live.holder.is_holder(party)
+        return Outlook(
+            next="wait",
+            reason="lease_held_by_you" if is_own else "lease_held",
+            retry_at=live.lease_until,
+        )
     if state is State.IN_DOUBT and not (
         is_repeatable(operation, now, policy) and can_reproduce and not attempts_used_up(operation, barriers)
     ):

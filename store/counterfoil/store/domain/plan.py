@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from counterfoil.store.domain.grants import NO_AUTHORITY, Authority
 from counterfoil.store.domain.instants import Instant
-from counterfoil.store.domain.model import Operation, Run, State
+from counterfoil.store.domain.model import Operation, Party, Run, State
 from counterfoil.store.domain.outlook import NO_BARRIERS, Barriers, Outlook, outlook
 from counterfoil.store.domain.states import Policy, state_of
 
@@ -20,6 +21,7 @@ class Step:
     operation: Operation
     state: State
     outlook: Outlook
+    authority: Authority = NO_AUTHORITY
 
     @property
     def rank(self) -> int:
@@ -40,10 +42,13 @@ def make_steps(
     policy: Policy,
     around: Sequence[Operation] = (),
     barriers: Callable[[Operation], Barriers] = lambda _operation: NO_BARRIERS,
+    authorities: Mapping[str, Authority] | None = None,
+    party: Party | None = None,
 ) -> tuple[Step, ...]:
     """Give the steps of a run in the order of the plan.
 
-    `around` are operations that are not listed and that a listed one waits for, directly or not.
+    `around` are operations that are not listed and that a listed one waits for, directly or not; `party` is
+    who asks; `authorities` is what was found of each operation's authority, by its id.
     """
     by_key: Mapping[str, Operation] = {operation.key: operation for operation in (*around, *operations)}
     steps = [
@@ -60,7 +65,9 @@ def make_steps(
                     operation.description.args_redacted or operation.description.payload_redacted
                 ),
                 barriers=barriers(operation),
+                party=party,
             ),
+            authority=(authorities or {}).get(operation.id, NO_AUTHORITY),
         )
         for operation in operations
     ]

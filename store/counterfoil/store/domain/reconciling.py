@@ -21,7 +21,13 @@ from counterfoil.store.domain.receipts import (
     open_dispute,
     store_receipt,
 )
-from counterfoil.store.domain.states import is_unresolved, live_attempt, settle_until, unknown_attempts
+from counterfoil.store.domain.states import (
+    UNRESOLVED_AFTER,
+    is_unresolved,
+    live_attempt,
+    settle_until,
+    unknown_attempts,
+)
 from counterfoil.store.domain.table import Command
 
 __all__ = ["ReconcileFacts", "decide_reconcile"]
@@ -207,7 +213,7 @@ def _foreign(
 
 
 def is_unresolved_by_many(operation: Operation) -> bool:
-    """Tell whether three foreign finds, each with another `as_of`, have come for the newest attempt."""
+    """Tell whether three finds that prove nothing, each with another `as_of`, came for the newest attempt."""
     newest = operation.newest
     number = 0 if newest is None else newest.number
     moments = {
@@ -215,16 +221,21 @@ def is_unresolved_by_many(operation: Operation) -> bool:
         for finding in operation.findings
         if finding.finding == "performed" and finding.is_unsettling and finding.attempt == number
     }
-    return len(moments) >= 3
+    return len(moments) >= UNRESOLVED_AFTER
 
 
 def _performed_weakly(
     draft: Draft, given: ReconcileFacts, situation: Situation, receipt: Receipt, known: Receipt | None
 ) -> Verdict:
-    _keep(draft, given, situation)
+    """Keep a find that does not prove the effect; the third after the settle time is a person's question."""
+    until = settle_until(draft.operation, draft.now, situation.policy)
+    is_timely = given.as_of is not None and until is not None and given.as_of >= until
+    _keep(draft, given, situation, is_unsettling=is_timely and draft.before is State.IN_DOUBT)
     if known is None or draft.state in (State.PLANNED, State.FAILED):
         store_receipt(draft, receipt, "performed_weak")
-    return draft.verdict(Command.RECONCILE, "performed_weak", fields={"receipt": known or receipt})
+    is_over = draft.before is State.IN_DOUBT and is_unresolved_by_many(draft.operation)
+    row = "unresolved" if is_over else "performed_weak"
+    return draft.verdict(Command.RECONCILE, row, fields={"receipt": known or receipt})
 
 
 def _compensated(draft: Draft, given: ReconcileFacts, situation: Situation) -> Verdict:
@@ -340,7 +351,14 @@ def _denied(draft: Draft, given: ReconcileFacts, situation: Situation) -> Verdic
         return draft.verdict(Command.RECONCILE, "without_lookup")
     if is_early and not situation.is_person:
         _keep(draft, given, situation)
-        return draft.verdict(Command.RECONCILE, "early", fields={"retry_at": until})
+        missing = (
+            ("as_of is missing: copy it from the answer that sent you to look, or the look counts as early",)
+            if given.as_of is None
+            else ()
+        )
+        return draft.verdict(
+            Command.RECONCILE, "early", fields={"retry_at": until}, warnings=(*warnings, *missing)
+        )
     if given.finding == "not_performed" and _weighs(draft.operation, given):
         _keep(draft, given, situation)
         silent = [attempt.number for attempt in unknown_attempts(operation, draft.now)]

@@ -250,8 +250,9 @@ def is_unresolved(operation: Operation) -> bool:
         finding for finding in operation.findings if finding.is_unsettling and finding.attempt == number
     ]
     lookup = operation.terms.lookup
-    if lookup is None or not lookup.is_on_record:
-        return any(finding.finding != "performed" for finding in unsettling)
+    is_blind = lookup is None or not lookup.is_on_record
+    if is_blind and any(finding.finding != "performed" for finding in unsettling):
+        return True
     return len({finding.as_of for finding in unsettling}) >= UNRESOLVED_AFTER
 
 

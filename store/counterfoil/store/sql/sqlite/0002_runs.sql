@@ -23,6 +23,7 @@ ALTER TABLE operations ADD COLUMN checkpoint TEXT;
 ALTER TABLE operations ADD COLUMN progressed_at INTEGER;
 
 CREATE INDEX runs_by_workflow ON runs (namespace, workflow);
+CREATE INDEX operations_by_change ON operations (namespace, updated_at DESC, id);
 
 -- What the work is held against: the criteria lie in a body; a receipt names the ones that it satisfies, with
 -- the digest that each criterion's text had then.
