@@ -27,6 +27,12 @@ class FakeJournal:
         return dict(answer)
 
     begin_operation = record_receipt = record_failure = reconcile_operation = resume_plan = _ask
+    begin_run = record_progress = close_operation = finish_run = find_operations = _ask
+
+    async def suggest(self, kind: str, beginning: str) -> tuple[list[str], bool]:
+        """Give back what was asked, and say that there is no more."""
+        await self._ask(kind, None)
+        return [f"{kind} {beginning}"], False
 
     async def check_operation(self, command: Any, caller: Any) -> dict[str, Any]:
         """Wait as long as asked, then answer."""

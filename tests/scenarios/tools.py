@@ -5,13 +5,13 @@ from typing import Any
 from counterfoil.server.callers import ClientInfo, caller_of
 from counterfoil.store.limits import Limits
 from counterfoil.tools.arguments import take_arguments
-from counterfoil.tools.catalogue import CORE_TOOLS
+from counterfoil.tools.catalogue import ALL_TOOLS
 from counterfoil.tools.protocol import Journal
 from counterfoil.tools.text import bounded
 
 __all__ = ["call_tool"]
 
-_TOOLS = {tool.name: tool for tool in CORE_TOOLS}
+_TOOLS = {tool.name: tool for tool in ALL_TOOLS}
 _LIMITS = Limits()
 
 

@@ -15,7 +15,7 @@ from counterfoil.server.app import build_server
 from counterfoil.server.callers import ClientInfo
 from counterfoil.server.journals import Journals
 from counterfoil.store.errors import Ambiguous, Fault, JournalUnavailable, NotFound
-from counterfoil.tools.catalogue import CORE_TOOLS
+from counterfoil.tools.catalogue import ALL_TOOLS
 from counterfoil.tools.text import bounded, written
 from fake_journal import AS_OF, FakeJournal
 
@@ -31,6 +31,11 @@ CALLS: dict[str, dict[str, Any]] = {
     "reconcile_operation": {**REF, "finding": "performed", "checked_with": "mail.search"},
     "check_operation": REF,
     "resume_plan": {"run": BEGIN["run"]},
+    "begin_run": {"run": BEGIN["run"]},
+    "record_progress": {**REF, "attempt": 1},
+    "close_operation": {**REF, "outcome": "cancelled", "reason": "given up"},
+    "finish_run": {"run": BEGIN["run"], "outcome": "completed"},
+    "find_operations": {"text": "alice"},
 }
 CLIENT = ClientInfo(connection="stdio-1")
 
@@ -354,4 +359,4 @@ async def test_the_clients_name_is_known_in_both_eras() -> None:
 
 
 def test_every_tool_is_called_here() -> None:
-    assert set(CALLS) == {tool.name for tool in CORE_TOOLS}
+    assert set(CALLS) == {tool.name for tool in ALL_TOOLS}

@@ -18,14 +18,14 @@ from counterfoil.store.domain.commands import (
     ResumePlan,
 )
 from counterfoil.store.errors import Fault, InvalidArgument, TooLarge
-from counterfoil.tools.arguments import take_arguments
-from counterfoil.tools.catalogue import CORE_TOOLS
 from counterfoil.store.limits import Limits
+from counterfoil.tools.arguments import take_arguments
+from counterfoil.tools.catalogue import ALL_TOOLS
 from fake_journal import FakeJournal
 
 pytestmark = pytest.mark.anyio
 
-TOOLS = {tool.name: tool for tool in CORE_TOOLS}
+TOOLS = {tool.name: tool for tool in ALL_TOOLS}
 BEGIN: dict[str, Any] = {"run": "weekly-report/2026-W48", "key": "email:alice", "action": "mail.send"}
 CALLER = Caller(connection="c")
 

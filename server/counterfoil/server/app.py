@@ -23,14 +23,15 @@ from mcp_types import (
     ToolAnnotations,
 )
 
-from counterfoil.server.callers import ClientInfo, caller_of
+from counterfoil.server.callers import ClientInfo, caller_of, known_client, meta_of
 from counterfoil.server.faults import fault_text, internal_fault
-from counterfoil.server.instructions import INSTRUCTIONS
+from counterfoil.server.instructions import instructions_for
 from counterfoil.server.logs import logger
+from counterfoil.server.resources import Resources
 from counterfoil.store.errors import Fault
 from counterfoil.store.limits import Limits
 from counterfoil.tools.arguments import take_arguments
-from counterfoil.tools.catalogue import CORE_TOOLS
+from counterfoil.tools.catalogue import ALL_TOOLS, CORE_TOOLS
 from counterfoil.tools.protocol import Journal
 from counterfoil.tools.schema import input_schema, output_schema
 from counterfoil.tools.specification import ToolSpecification
@@ -53,21 +54,29 @@ def build_server(
     client: ClientInfo,
     limits: Limits | None = None,
     version: str = "",
-    tools: Sequence[ToolSpecification] = CORE_TOOLS,
+    tools: Sequence[ToolSpecification] = ALL_TOOLS,
 ) -> Server[Any]:
     """Give a server that offers `tools` on the journal that `journals` gives.
 
     `client` is what is known of every caller before it says a word: connection, principal, environment.
     """
+    names = [tool.name for tool in tools]
     calls = _ToolCalls(journals=journals, client=client, limits=limits or Limits(), tools=tools)
+    resources = Resources(journals=journals, client=client, tools=names)
     server: Server[Any] = Server(
         "counterfoil",
         title="Counterfoil",
         version=version,
         description="A journal of external effects: intent before each, receipt after it, and a resume plan.",
-        instructions=INSTRUCTIONS,
+        instructions=instructions_for(names),
         on_list_tools=calls.list_tools,
         on_call_tool=calls.call_tool,
+        on_list_resources=resources.list_resources,
+        on_list_resource_templates=resources.list_templates,
+        on_read_resource=resources.read,
+        on_list_prompts=resources.list_prompts,
+        on_get_prompt=resources.get_prompt,
+        on_completion=resources.complete,
     )
     server.middleware.append(_let_any_arguments_through)
     return server
@@ -123,7 +132,10 @@ class _ToolCalls:
         try:
             arguments = take_arguments(tool.input_model, given.get(_AS_GIVEN, given), limits=self._limits)
             caller = caller_of(
-                tool=tool.name, meta=_meta(context), client=self._known_client(context), arguments=arguments
+                tool=tool.name,
+                meta=meta_of(context),
+                client=known_client(context, self._client),
+                arguments=arguments,
             )
             answer = await tool.run(await self._journals(), arguments, caller)
         except Fault as fault:
@@ -133,15 +145,6 @@ class _ToolCalls:
             logger.exception("%s failed", tool.name)
             return _error(fault_text(internal_fault(), duty=tool.when_unavailable))
         return _result(bounded(answer, way=tool.way_to_rest))
-
-    def _known_client(self, context: Context) -> ClientInfo:
-        """Add who the client says it is, in either protocol era, to what is known of the connection."""
-        hello = context.session.client_params
-        if hello is None:
-            return self._client
-        return replace(
-            self._client, client=hello.client_info.name[:200], client_version=hello.client_info.version[:200]
-        )
 
 
 def _listed(tool: ToolSpecification) -> Tool:
@@ -158,13 +161,8 @@ def _listed(tool: ToolSpecification) -> Tool:
             open_world_hint=False,
         ),
         # Claude Code otherwise defers tools until they are searched for.
-        _meta={"anthropic/alwaysLoad": True},
+        _meta={"anthropic/alwaysLoad": True} if tool in CORE_TOOLS else None,
     )
-
-
-def _meta(context: Context) -> Mapping[str, Any]:
-    meta = (context.params or {}).get("_meta")
-    return meta if isinstance(meta, Mapping) else {}
 
 
 def _result(answer: dict[str, Any]) -> CallToolResult:

@@ -1,13 +1,16 @@
 """Finds out who calls: from `_meta` first, then from the environment, then from what the call says itself."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from counterfoil.store.domain.commands import Caller
 from counterfoil.tools.inputs import SHORTEST_CALL_ID, Input, WritingInput
 
-__all__ = ["ClientInfo", "caller_of"]
+if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
+
+__all__ = ["ClientInfo", "caller_of", "known_client", "meta_of"]
 
 _LONGEST_NAME = 200
 
@@ -27,6 +30,20 @@ class ClientInfo:
     client_version: str | None = None
     conversation: str | None = None
     traceparent: str | None = None
+
+
+def meta_of(context: "ServerRequestContext[Any, Any]") -> Mapping[str, Any]:
+    """Give the `_meta` of a request, empty where it has none."""
+    meta = (context.params or {}).get("_meta")
+    return meta if isinstance(meta, Mapping) else {}
+
+
+def known_client(context: "ServerRequestContext[Any, Any]", known: ClientInfo) -> ClientInfo:
+    """Add who the client says it is, in either protocol era, to what is known of the connection."""
+    hello = context.session.client_params
+    if hello is None:
+        return known
+    return replace(known, client=hello.client_info.name[:200], client_version=hello.client_info.version[:200])
 
 
 def caller_of(*, tool: str, meta: Mapping[str, Any], client: ClientInfo, arguments: Input) -> Caller:

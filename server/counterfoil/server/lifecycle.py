@@ -97,6 +97,7 @@ async def _serve(settings: "Settings", open_journal: "JournalOpener", version: s
     from counterfoil.server.callers import ClientInfo
     from counterfoil.server.journals import Journals
     from counterfoil.server.stdio import claim_standard_streams, serve_streams
+    from counterfoil.tools.catalogue import TOOL_SETS
 
     stopping = anyio.Event()
     loop = asyncio.get_running_loop()
@@ -112,7 +113,13 @@ async def _serve(settings: "Settings", open_journal: "JournalOpener", version: s
         tasks.start_soon(journals.open_early)
 
     async with anyio.create_task_group() as tasks, Journals.holding(open_journal) as journals:
-        server = build_server(journals.get, client=client, limits=settings.limits, version=version)
+        server = build_server(
+            journals.get,
+            client=client,
+            limits=settings.limits,
+            version=version,
+            tools=TOOL_SETS[settings.tools],
+        )
         await serve_streams(
             server,
             stdin,

@@ -7,7 +7,7 @@ import difflib
 import math
 import types
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -62,7 +62,9 @@ def _prepare(model: type[BaseModel], given: Mapping[str, Any], path: str, limits
             continue
         annotation = model.model_fields[name].annotation
         kinds = set(_kinds(annotation))
-        if dict in kinds or list in kinds:
+        if item := _item_model(annotation):
+            prepared[name] = _objects(item, value, field, limits)
+        elif dict in kinds or list in kinds:
             prepared[name] = _container(field, value, kinds, limits)
         elif nested := next(
             (kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Closed)), None
@@ -79,6 +81,34 @@ def _prepare(model: type[BaseModel], given: Mapping[str, Any], path: str, limits
         else:
             _check_scalar(field, value, limits)
             prepared[name] = value
+    return prepared
+
+
+def _item_model(annotation: Any) -> type[Closed] | None:
+    """Give the model of the items where `annotation` is a list of objects with named members."""
+    for branch in _branches(annotation):
+        for item in get_args(branch) if get_origin(branch) is list else ():
+            if isinstance(item, type) and issubclass(item, Closed):
+                return item
+    return None
+
+
+def _objects(model: type[Closed], value: Any, field: str, limits: Limits) -> list[dict[str, Any]]:
+    accepted = 'a list of objects, like [{"…": "…"}]'
+    if isinstance(value, str):
+        value = _from_text(field, value, list, accepted, limits)
+    if not isinstance(value, list):
+        raise InvalidArgument(field, f"is {_kind(value)}", accepted=accepted)
+    if len(value) > MOST_NAMES:
+        raise TooLarge(field, size=len(value), limit=MOST_NAMES, unit="items")
+    prepared = []
+    for index, item in enumerate(value):
+        here = f"{field}[{index}]"
+        if isinstance(item, str):
+            item = _from_text(here, item, dict, "an object", limits)
+        if not isinstance(item, dict):
+            raise InvalidArgument(here, f"is {_kind(item)}", accepted="an object")
+        prepared.append(_prepare(model, item, f"{here}.", limits))
     return prepared
 
 
@@ -101,8 +131,9 @@ def _container(field: str, value: Any, kinds: set[Any], limits: Limits) -> Any:
 
 
 def _from_text(field: str, text: str, wanted: type, accepted: str, limits: Limits) -> Any:
-    # Escapes can make a text six times as long as what it denotes.
-    most = 6 * limits.of_body(field.rpartition(".")[2])
+    # Escapes can make a text six times as long as what it denotes; a list holds many bodies.
+    size = limits.payload_bytes if wanted is list else limits.of_body(field.rpartition(".")[2])
+    most = 6 * size
     if len(text) > most:
         raise TooLarge(field, size=len(text), limit=most, unit="characters of JSON text")
     try:
@@ -147,7 +178,12 @@ def _unknown(field: str, name: str, names: Iterable[str]) -> InvalidArgument:
 def _as_fault(model: type[BaseModel], error: ValidationError) -> Fault:
     """Name the first thing that is wrong, and what would be right."""
     details = error.errors(include_url=False, include_input=True)[0]
-    field = ".".join(str(part) for part in details["loc"] if isinstance(part, str) and not part.endswith("]"))
+    field = ""
+    for part in details["loc"]:
+        if isinstance(part, int):
+            field += f"[{part}]"
+        elif not part.endswith("]"):
+            field += f".{part}" if field else part
     problem, accepted = _words(details)
     if details["type"] == "missing" and "." not in field:
         description = model.model_fields[field].description
@@ -177,12 +213,20 @@ def _words(details: ErrorDetails) -> tuple[str, str]:
 
 def _kinds(annotation: Any) -> Iterable[Any]:
     """Give the plain types that `annotation` allows: dict, list, a model, …"""
+    for branch in _branches(annotation):
+        yield get_origin(branch) or branch
+
+
+def _branches(annotation: Any) -> Iterable[Any]:
+    """Give the types that `annotation` allows, with their parameters."""
     origin = get_origin(annotation)
     if origin in (Union, types.UnionType):
         for branch in get_args(annotation):
-            yield from _kinds(branch)
+            yield from _branches(branch)
+    elif origin is Annotated:
+        yield from _branches(get_args(annotation)[0])
     else:
-        yield origin or annotation
+        yield annotation
 
 
 def _kind(value: Any) -> str:

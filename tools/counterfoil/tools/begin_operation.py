@@ -19,7 +19,9 @@ from counterfoil.tools.outputs import OperationAnswer
 from counterfoil.tools.protocol import Journal
 from counterfoil.tools.specification import ToolSpecification
 
-__all__ = ["BEGIN_OPERATION", "BeginAnswer", "BeginInput"]
+__all__ = ["BEGIN_OPERATION", "BeginAnswer", "BeginInput", "Repetition"]
+
+Repetition = Literal["unsafe", "safe", "keyed"]
 
 DESCRIPTION = """\
 Call before EVERY effect outside this conversation (send, post, push, pay, deploy, delete), once per \
@@ -51,7 +53,7 @@ class BeginInput(WritingInput):
     target: str | None = Field(None, description="address, repository, URL, …")
     args: Object | None = Field(None, description="what the effect is; the same at each begin")
     payload: Any = Field(None, description="content that may be worded anew (mail body); any JSON")
-    repeat: Literal["unsafe", "safe", "keyed"] | None = Field(
+    repeat: Repetition | None = Field(
         None,
         description="if done twice: unsafe (default) harms, safe is harmless, keyed: the performing system "
         "drops a repeat of idempotency_key for key_ttl_seconds",

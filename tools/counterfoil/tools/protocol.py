@@ -1,13 +1,18 @@
 """What a tool needs of the journal: one method per command, each giving the answer that a caller sees."""
 
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from counterfoil.store.domain.commands import (
     BeginOperation,
+    BeginRun,
     Caller,
     CheckOperation,
+    CloseOperation,
+    FindOperations,
+    FinishRun,
     ReconcileOperation,
     RecordFailure,
+    RecordProgress,
     RecordReceipt,
     ResumePlan,
 )
@@ -47,4 +52,28 @@ class Journal(Protocol):
 
     async def resume_plan(self, command: ResumePlan, caller: Caller) -> dict[str, Any]:
         """Show what is done, in doubt and allowed; changes nothing."""
+        ...
+
+    async def begin_run(self, command: BeginRun, caller: Caller) -> dict[str, Any]:
+        """Start a run or come back to it; give the first page of its plan."""
+        ...
+
+    async def record_progress(self, command: RecordProgress, caller: Caller) -> dict[str, Any]:
+        """Extend a lease or a hold, and keep what a successor should know."""
+        ...
+
+    async def close_operation(self, command: CloseOperation, caller: Caller) -> dict[str, Any]:
+        """Take the decision to stop waiting or to give up."""
+        ...
+
+    async def finish_run(self, command: FinishRun, caller: Caller) -> dict[str, Any]:
+        """Finish a run, or say what stands against it."""
+        ...
+
+    async def find_operations(self, command: FindOperations, caller: Caller) -> dict[str, Any]:
+        """Search for operations; changes nothing."""
+        ...
+
+    async def suggest(self, kind: Literal["run", "operation"], beginning: str) -> tuple[list[str], bool]:
+        """Give names of runs or ids of operations that begin so, and whether there are more."""
         ...

@@ -7,9 +7,9 @@ from pydantic import Field
 from counterfoil.store.domain.commands import Caller, ResumePlan
 from counterfoil.tools.inputs import Count, Input, Object
 from counterfoil.tools.outputs import Answer
+from counterfoil.tools.paging import fitting_page
 from counterfoil.tools.protocol import Journal
 from counterfoil.tools.specification import ToolSpecification
-from counterfoil.tools.text import LONGEST_ANSWER, length, sendable
 
 __all__ = ["RESUME_PLAN", "PlanInput"]
 
@@ -51,14 +51,11 @@ class PlanAnswer(Answer):
 async def run(journal: Journal, arguments: PlanInput, caller: Caller) -> dict[str, Any]:
     """Ask the journal for a page of the plan that fits one answer.
 
-    A page that is too long is asked for again with a smaller limit, so that its cursor stays true.
-
     Raises:
         Fault: see `Journal`.
     """
-    limit = arguments.limit
-    shown = None
-    while True:
+
+    async def page(limit: int | None) -> dict[str, Any]:
         command = ResumePlan(
             run=arguments.run,
             context=arguments.context,
@@ -66,13 +63,9 @@ async def run(journal: Journal, arguments: PlanInput, caller: Caller) -> dict[st
             limit=limit,
             cursor=arguments.cursor,
         )
-        answer = sendable(await journal.resume_plan(command, caller))
-        listed = len(answer.get("steps") or answer.get("runs") or ())
-        size = length(answer)
-        if size <= LONGEST_ANSWER or listed <= 1 or listed == shown:
-            return answer
-        shown = listed
-        limit = max(1, min(listed - 1, listed * LONGEST_ANSWER * 9 // (size * 10)))
+        return await journal.resume_plan(command, caller)
+
+    return await fitting_page(page, limit=arguments.limit)
 
 
 RESUME_PLAN = ToolSpecification(

@@ -1,0 +1,202 @@
+"""Registers resources, prompts and completions: each request on its way down, and faults as JSON-RPC errors.
+
+Their words and texts are in the tools floor. Nothing depends on a client that supports any of them.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any, Literal, TypeVar
+
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    CompleteRequestParams,
+    CompleteResult,
+    Completion,
+    GetPromptRequestParams,
+    GetPromptResult,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    PaginatedRequestParams,
+    Prompt,
+    PromptArgument,
+    PromptMessage,
+    PromptReference,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+    TextContent,
+    TextResourceContents,
+)
+
+from counterfoil.server.callers import ClientInfo, caller_of, known_client, meta_of
+from counterfoil.server.faults import fault_text, internal_fault
+from counterfoil.server.logs import logger
+from counterfoil.store.errors import Fault, InvalidArgument, NotFound, TooLarge
+from counterfoil.tools.inputs import Input
+from counterfoil.tools.prompts import PROMPTS, prompt_text
+from counterfoil.tools.protocol import Journal
+from counterfoil.tools.resources import RESOURCES, TEMPLATES, read_resource
+
+__all__ = ["Resources"]
+
+Context = ServerRequestContext[Any, Any]
+Given = TypeVar("Given")
+
+_CALLERS_DOING = (InvalidArgument, NotFound, TooLarge)
+
+
+class Resources:
+    """Lists and reads resources, lists and gives prompts, completes names."""
+
+    def __init__(
+        self, *, journals: Callable[[], Awaitable[Journal]], client: ClientInfo, tools: Collection[str]
+    ) -> None:
+        self._journals = journals
+        self._client = client
+        self._tools = tools
+
+    async def list_resources(
+        self, context: Context, params: PaginatedRequestParams | None
+    ) -> ListResourcesResult:
+        """Give the resources that are always there; a broken journal hides none of them."""
+        return ListResourcesResult(
+            resources=[
+                Resource(
+                    uri=words.uri,
+                    name=words.name,
+                    title=words.title,
+                    description=words.description,
+                    mime_type=words.mime_type,
+                )
+                for words in RESOURCES
+            ]
+        )
+
+    async def list_templates(
+        self, context: Context, params: PaginatedRequestParams | None
+    ) -> ListResourceTemplatesResult:
+        """Give the resources that take a name."""
+        return ListResourceTemplatesResult(
+            resource_templates=[
+                ResourceTemplate(
+                    uri_template=words.uri,
+                    name=words.name,
+                    title=words.title,
+                    description=words.description,
+                    mime_type=words.mime_type,
+                )
+                for words in TEMPLATES
+            ]
+        )
+
+    async def read(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+        """Give the text of one resource.
+
+        Raises:
+            MCPError: there is none at this address, or the journal cannot be used.
+        """
+        caller = caller_of(
+            tool="resources/read",
+            meta=meta_of(context),
+            client=known_client(context, self._client),
+            arguments=Input(),
+        )
+        reading = await _or_error(read_resource(params.uri, self._journals, caller))
+        contents = TextResourceContents(uri=params.uri, mime_type=reading.mime_type, text=reading.text)
+        return ReadResourceResult(contents=[contents])
+
+    async def list_prompts(
+        self, context: Context, params: PaginatedRequestParams | None
+    ) -> ListPromptsResult:
+        """Give all prompts, always in the same order."""
+        return ListPromptsResult(
+            prompts=[
+                Prompt(
+                    name=prompt.name,
+                    title=prompt.title,
+                    description=prompt.description,
+                    arguments=[
+                        PromptArgument(
+                            name=argument.name,
+                            description=argument.description,
+                            required=argument.is_required,
+                        )
+                        for argument in prompt.arguments
+                    ],
+                )
+                for prompt in PROMPTS
+            ]
+        )
+
+    async def get_prompt(self, context: Context, params: GetPromptRequestParams) -> GetPromptResult:
+        """Give the text of one prompt; it needs no journal.
+
+        Raises:
+            MCPError: there is no such prompt, or an argument does not fit.
+        """
+
+        async def words() -> str:
+            return prompt_text(params.name, params.arguments or {}, self._tools)
+
+        content = TextContent(type="text", text=await _or_error(words()))
+        return GetPromptResult(messages=[PromptMessage(role="user", content=content)])
+
+    async def complete(self, context: Context, params: CompleteRequestParams) -> CompleteResult:
+        """Give names of runs, or ids of operations, that begin as the argument does.
+
+        Raises:
+            MCPError: there is no such prompt or template, or the journal cannot be used.
+        """
+        kind = await _or_error(_kind_of(params))
+        if kind is None:
+            return CompleteResult(completion=Completion(values=[], has_more=False))
+
+        async def names() -> tuple[list[str], bool]:
+            return await (await self._journals()).suggest(kind, params.argument.value)
+
+        values, has_more = await _or_error(names())
+        return CompleteResult(completion=Completion(values=values, has_more=has_more))
+
+
+async def _kind_of(params: CompleteRequestParams) -> Literal["run", "operation"] | None:
+    """Tell what an argument of a prompt or a template names; None where nothing can be proposed."""
+    named: str | None
+    if isinstance(params.ref, PromptReference):
+        prompt = next((prompt for prompt in PROMPTS if prompt.name == params.ref.name), None)
+        if prompt is None:
+            raise InvalidArgument(
+                "ref", "is no prompt of this server", accepted=", ".join(prompt.name for prompt in PROMPTS)
+            )
+        named = next((one.kind for one in prompt.arguments if one.name == params.argument.name), None)
+    else:
+        uri = params.ref.uri
+        template = next((words for words in TEMPLATES if words.uri == uri), None)
+        if template is None:
+            raise InvalidArgument(
+                "ref", "is no template of this server", accepted=", ".join(words.uri for words in TEMPLATES)
+            )
+        named = template.argument if template.argument == params.argument.name else None
+    return "run" if named == "run" else "operation" if named == "operation" else None
+
+
+async def _or_error(given: Awaitable[Given]) -> Given:
+    """Await, and tell faults as a JSON-RPC error that carries the same object as a tool error does."""
+    try:
+        return await given
+    except Fault as fault:
+        logger.info("a request was answered with the fault %s", fault.code)
+        code = INVALID_PARAMS if isinstance(fault, _CALLERS_DOING) else INTERNAL_ERROR
+        raise _error(code, fault) from None
+    except Exception:
+        logger.exception("a request failed")
+        raise _error(INTERNAL_ERROR, internal_fault()) from None
+
+
+def _error(code: int, fault: Fault) -> MCPError:
+    told = json.loads(fault_text(fault))
+    return MCPError(code=code, message=f"{told['message']}. {told['fix']}", data=told)

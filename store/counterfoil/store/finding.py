@@ -1,0 +1,202 @@
+"""find_operations: searches a namespace's operations by what is known of them; and names for completion."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from counterfoil.store.cursors import FoundCursor, read_found_cursor, write_found_cursor
+from counterfoil.store.domain.answers import guidance_for
+from counterfoil.store.domain.canonical import canonical_json, digest
+from counterfoil.store.domain.commands import Caller, FindOperations
+from counterfoil.store.domain.instants import Instant, parse_rfc3339, rfc3339
+from counterfoil.store.domain.model import Operation, State
+from counterfoil.store.domain.plan import Step, make_steps
+from counterfoil.store.errors import InvalidArgument
+from counterfoil.store.presenting import without_none
+from counterfoil.store.protocol import Connection, Row
+from counterfoil.store.rows import load_operations, run_from_row
+from counterfoil.store.viewing import ANSWER_ROOM, Viewer, safe, size_of
+
+__all__ = ["Finder"]
+
+_USUAL = 20
+_MOST = 50
+_MOST_SUGGESTED = 100
+"""What the protocol allows in one completion."""
+_MOST_DEPENDENCIES = 200
+"""Operations read for one entry, to tell whether what it waits for is done."""
+
+
+class Finder:
+    """Searches; changes nothing."""
+
+    def __init__(self, view: Viewer) -> None:
+        self._view = view
+
+    async def find(self, command: FindOperations, caller: Caller) -> dict[str, Any]:
+        """List operations that fit everything that is given, most recently changed first; states are today's.
+
+        A cursor skips nothing that did not change; the last page says whether something that fits moved
+        since the first one.
+
+        Raises:
+            InvalidArgument: a state, time, limit or cursor that is not one.
+            JournalUnavailable: nothing can be told; absence is not proven.
+        """
+        wanted = self._wanted(command)
+        after = read_found_cursor(command.cursor, digest(canonical_json(wanted)))
+        most = min(command.limit or _USUAL, _MOST)
+
+        async def work(connection: Connection) -> dict[str, Any]:
+            return await self._page(connection, wanted, after, most)
+
+        return await self._view.database.read(work)
+
+    async def suggest(self, kind: Literal["run", "operation"], beginning: str) -> tuple[list[str], bool]:
+        """Give names of runs or ids of operations that begin so, and whether there are more than these."""
+        statement = "suggest_runs" if kind == "run" else "suggest_operations"
+
+        async def work(connection: Connection) -> Sequence[Row]:
+            return await connection.fetch_all(
+                statement,
+                {
+                    "namespace": self._view.namespace,
+                    "beginning": beginning[:200],
+                    "most": _MOST_SUGGESTED + 1,
+                },
+            )
+
+        rows = await self._view.database.read(work)
+        return [row["name"] for row in rows[:_MOST_SUGGESTED]], len(rows) > _MOST_SUGGESTED
+
+    def _wanted(self, command: FindOperations) -> dict[str, Any]:
+        """Bring what is asked for into the form that the statement takes; it names the list as well."""
+        prepare = self._view.prepare
+        text = prepare.text(command.text, name="text")
+        states = [state.value for state in State]
+        if command.state is not None and command.state not in states:
+            raise InvalidArgument("state", "is unknown", accepted="one of " + ", ".join(states))
+        if command.limit is not None and not 1 <= command.limit <= 1_000:
+            raise InvalidArgument("limit", "is out of range", accepted="1 to 1000")
+        external_id = prepare.text(command.external_id, name="external_id")
+        return {
+            "run": None if command.run is None else prepare.name(command.run, name="run"),
+            "workflow": prepare.text(command.workflow, name="workflow"),
+            "state": command.state,
+            "action": prepare.text(command.action, name="action"),
+            "system": prepare.text(command.system, name="system"),
+            "external_id": None if external_id is None else external_id.strip(),
+            "since": None if command.since is None else parse_rfc3339(command.since, field="since"),
+            "until": None if command.until is None else parse_rfc3339(command.until, field="until"),
+            # Databases agree on lower case in ASCII only; folded targets know more.
+            "text": None if text is None else _ascii_lower(text.strip()),
+            "text_folded": None if text is None else text.strip().casefold(),
+        }
+
+    async def _page(
+        self, connection: Connection, wanted: Mapping[str, Any], after: FoundCursor | None, most: int
+    ) -> dict[str, Any]:
+        now = self._view.clock().at
+        place = {"namespace": self._view.namespace, "now": now, **wanted}
+        rows = await connection.fetch_all(
+            "search_operations",
+            {
+                **place,
+                "before": 2**62 if after is None else after.changed_at,
+                "after": "" if after is None else after.operation,
+                "most": most + 1,
+            },
+        )
+        shown: list[dict[str, Any]] = []
+        damaged = passed = used = 0
+        known: dict[str, Row | None] = {}
+        for row in rows[:most]:
+            operation = next(iter(await load_operations(connection, (row,))), None)
+            if operation is None:
+                damaged += 1
+            else:
+                entry = self._shown(await self._step(connection, operation, now, known))
+                used += size_of(entry)
+                if used > ANSWER_ROOM and shown:
+                    break
+                shown.append(entry)
+            passed += 1
+        is_cut = passed < len(rows)
+        as_of = now if after is None else after.as_of
+        has_moved = (
+            after is not None
+            and not is_cut
+            and await connection.fetch_one("moved_operations", {**place, "moment": as_of}) is not None
+        )
+        last = rows[passed - 1] if is_cut else None
+        is_empty = not rows and after is None
+        next_, reason = "continue", "no_history" if is_empty else "listed"
+        return without_none(
+            {
+                "as_of": rfc3339(now),
+                "next": next_,
+                "reason": reason,
+                "guidance": guidance_for(next_, reason),
+                "operations": shown,
+                "guidances": {
+                    entry["reason"]: guidance_for(entry["next"], entry["reason"]) for entry in shown
+                }
+                or None,
+                "damaged": damaged or None,
+                "cut": is_cut,
+                "next_cursor": None
+                if last is None
+                else write_found_cursor(
+                    FoundCursor(changed_at=last["updated_at"], operation=last["id"], as_of=as_of),
+                    digest(canonical_json(dict(wanted))),
+                ),
+                "changed_meanwhile": True if has_moved else None,
+            }
+        )
+
+    async def _step(
+        self, connection: Connection, operation: Operation, now: Instant, known: dict[str, Row | None]
+    ) -> Step:
+        """Look at an operation with what it waits for; `known` keeps the runs that were read."""
+        place = {"namespace": operation.namespace, "run": operation.run}
+        if operation.run not in known:
+            known[operation.run] = await connection.fetch_one("read_run", place)
+        row = known[operation.run]
+        around: dict[str, Operation] = {}
+        missing = [key for key in operation.depends_on if key != operation.key]
+        while missing and len(around) < _MOST_DEPENDENCIES:
+            key = missing.pop()
+            found = await connection.fetch_one("read_operation", {**place, "key": key})
+            for other in await load_operations(connection, () if found is None else (found,)):
+                around[key] = other
+                missing += [name for name in other.depends_on if name not in around and name != operation.key]
+        [step] = make_steps(
+            (operation,),
+            run=None if row is None else run_from_row(row),
+            now=now,
+            policy=self._view.policy,
+            around=tuple(around.values()),
+        )
+        return step
+
+    def _shown(self, step: Step) -> dict[str, Any]:
+        operation = step.operation
+        newest = operation.newest
+        return without_none(
+            {
+                "run": operation.run,
+                "operation": operation.id,
+                "key": operation.key,
+                "action": safe(operation.description.action),
+                "target": safe(operation.description.target),
+                "state": step.state.value,
+                "next": step.outlook.next,
+                "reason": step.outlook.reason,
+                "attempt": None if newest is None else newest.number,
+                "changed_at": rfc3339(operation.updated_at),
+                "receipts": self._view.present.receipts(operation.receipts, most=2) or None,
+            }
+        )
+
+
+def _ascii_lower(text: str) -> str:
+    return "".join(character.lower() if character.isascii() else character for character in text)
