@@ -11,13 +11,13 @@ from mcp import Client
 
 from counterfoil.server.app import build_server
 from counterfoil.server.callers import ClientInfo
-from counterfoil.tools.catalogue import CORE_TOOLS
+from counterfoil.tools.catalogue import ALL_TOOLS
 from journals import FakeClock, open_test_journal
 
 pytestmark = pytest.mark.anyio
 
 MOST_CHARACTERS = 10_000
-MODELS = {tool.name: tool.output_model for tool in CORE_TOOLS}
+MODELS = {tool.name: tool.output_model for tool in ALL_TOOLS}
 RUN = "weekly-report/2026-W48"
 BEGIN: dict[str, Any] = {
     "run": RUN,
