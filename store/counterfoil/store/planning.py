@@ -117,7 +117,9 @@ class Planner:
         operations, around, damaged = await self._operations(connection, place, command)
         counts = await self._counts_of(connection, run, now)
         drifts = await self._drifts(connection, run, command)
-        barriers, authorities = await self._barriers(connection, operations, run, command, now, party.principal)
+        barriers, authorities = await self._barriers(
+            connection, operations, run, command, now, party.principal
+        )
         steps = make_steps(
             operations,
             run=run,

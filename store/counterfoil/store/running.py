@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 from counterfoil.store.domain.answers import guidance_for
-from counterfoil.store.domain.commands import Json
 from counterfoil.store.domain.context import Drift, compare_contexts
 from counterfoil.store.domain.criteria import CriterionState, judge
 from counterfoil.store.domain.drafting import Situation

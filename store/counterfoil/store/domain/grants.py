@@ -284,9 +284,9 @@ def weigh(operation: Operation, facts: AuthorityFacts, *, now: Instant) -> Autho
     """Look for the grant that the next attempt would be made under, and tell what stands in the way."""
     meant = [grant for grant in facts.grants if permits(grant, operation, facts)]
     refusals = [
-        Refusal(grant=grant, reason=reason)
+        Refusal(grant=grant, reason=why_not)
         for grant in meant
-        if (reason := _why_not(grant, operation, facts, now)) is not None
+        if (why_not := _why_not(grant, facts, now)) is not None
     ]
     refused = {refusal.grant.id for refusal in refusals}
     valid = [grant for grant in meant if grant.id not in refused]
@@ -342,7 +342,7 @@ def weigh(operation: Operation, facts: AuthorityFacts, *, now: Instant) -> Autho
 _NEVER = 2**62
 
 
-def _why_not(grant: Grant, operation: Operation, facts: AuthorityFacts, now: Instant) -> str | None:
+def _why_not(grant: Grant, facts: AuthorityFacts, now: Instant) -> str | None:
     if grant.revoked_at is not None:
         return "revoked"
     if grant.expires_at is not None and now >= grant.expires_at:

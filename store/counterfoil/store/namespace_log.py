@@ -1,0 +1,179 @@
+"""The log of a namespace's own facts, grants and requests: a hash chain beside those of the runs.
+
+It is made like a run's, under a run of the empty name, which no run can have. Appending to it contends only
+with others that grant or ask in the same namespace.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from counterfoil.store.chain import event_hash, first_fault, genesis
+from counterfoil.store.domain.granting import (
+    Book,
+    NamespaceEvent,
+    NamespaceEventKind,
+    evolve_book,
+    fact_id,
+)
+from counterfoil.store.domain.grants import Grant, GrantSource, Request
+from counterfoil.store.errors import JournalUnavailable
+from counterfoil.store.protocol import Connection, Row
+from counterfoil.store.rows import to_json
+
+__all__ = ["append", "grant_from_row", "request_from_row", "verify_namespace", "waiting_requests"]
+
+_NO_RUN = ""
+
+
+def grant_from_row(row: Row) -> Grant:
+    """Rebuild a grant."""
+    data = {name: value for name, value in dict(row).items() if name != "namespace"}
+    return Grant(
+        **{
+            **data,
+            "source": GrantSource(data["source"]),
+            "constraints": tuple(json.loads(data["constraints"])),
+            "adds_attempt": bool(data["adds_attempt"]),
+        }
+    )
+
+
+def request_from_row(row: Row) -> Request:
+    """Rebuild a request."""
+    return Request(**{name: value for name, value in dict(row).items() if name != "namespace"})
+
+
+async def waiting_requests(connection: Connection, namespace: str) -> tuple[Request, ...]:
+    """Read what nobody has answered yet, oldest first."""
+    rows = await connection.fetch_all("read_requests", {"namespace": namespace, "state": "waiting"})
+    return tuple(request_from_row(row) for row in rows)
+
+
+async def append(
+    connection: Connection,
+    namespace: str,
+    make: Callable[[Callable[[str], str]], NamespaceEvent],
+    *,
+    caller: str,
+    grants: Mapping[str, Grant] | None = None,
+    requests: Mapping[str, Request] | None = None,
+) -> Book:
+    """Append one event and write the rows that follow from it; give the facts as it leaves them.
+
+    `make` is given what derives a fresh id of a kind (`grant`, `request`); the facts that the event may
+    touch come in `grants` and `requests`, the waiting requests in any case.
+
+    Raises:
+        JournalUnavailable: another writer appended meanwhile; the transaction has to be undone.
+    """
+    row = await connection.fetch_one("read_namespace", {"namespace": namespace})
+    seq, head = (0, genesis(namespace, _NO_RUN)) if row is None else (row["last_seq"], row["head"])
+    if row is None:
+        await connection.execute("create_namespace", {"namespace": namespace, "head": head})
+    event = make(lambda kind: fact_id(kind, namespace, head))
+    known = {request.id: request for request in await waiting_requests(connection, namespace)}
+    before = Book(grants=dict(grants or {}), requests={**known, **(requests or {})})
+    after = evolve_book(before, event)
+    data = to_json(event.data)
+    hashed = event_hash(
+        head,
+        seq=seq + 1,
+        operation=event.operation,
+        kind=event.kind.value,
+        at=event.at,
+        caller=caller,
+        data=data,
+    )
+    advanced = await connection.fetch_one(
+        "advance_namespace",
+        {"namespace": namespace, "last_seq": seq + 1, "head": hashed, "expected_seq": seq},
+    )
+    if advanced is None:
+        raise JournalUnavailable(
+            "another writer granted or asked at the same moment; nothing was recorded",
+            fix="send the call again",
+            retryable=True,
+        )
+    for name, grant in after.grants.items():
+        if before.grants.get(name) != grant:
+            await connection.execute("save_grant", _grant_row(namespace, grant))
+    for name, request in after.requests.items():
+        if before.requests.get(name) != request:
+            await connection.execute("save_request", {"namespace": namespace, **_plain(request)})
+    await connection.execute(
+        "append_namespace_event",
+        {
+            "namespace": namespace,
+            "seq": seq + 1,
+            "operation": event.operation,
+            "kind": event.kind.value,
+            "at": event.at,
+            "caller": caller,
+            "data": data,
+            "hash": hashed,
+        },
+    )
+    return after
+
+
+def _plain(fact: Grant | Request) -> dict[str, Any]:
+    return {name: getattr(fact, name) for name in fact.__slots__}
+
+
+def _grant_row(namespace: str, grant: Grant) -> dict[str, Any]:
+    return {
+        **_plain(grant),
+        "namespace": namespace,
+        "source": grant.source.value,
+        "constraints": to_json(list(grant.constraints)),
+        "adds_attempt": int(grant.adds_attempt),
+    }
+
+
+async def verify_namespace(connection: Connection, row: Row) -> tuple[int, list[str]]:
+    """Replay a namespace's own log: how many events, and what is wrong with the chain or the rows."""
+    namespace = row["namespace"]
+    rows: list[Row] = []
+    while page := await connection.fetch_all(
+        "read_namespace_events", {"namespace": namespace, "after": len(rows), "most": 1_000}
+    ):
+        rows += page
+        if page[-1]["seq"] != len(rows):
+            break
+    where = f"namespace {namespace}"
+    broken = first_fault(rows, namespace=namespace, run=_NO_RUN, last_seq=row["last_seq"], head=row["head"])
+    faults = [] if broken is None else [f"{where}: {broken.problem}"]
+    try:
+        stored, replayed = await _stored(connection, namespace), _replayed(rows)
+    except (ValueError, KeyError, TypeError):
+        return len(rows), [*faults, f"{where}: grants and requests cannot be replayed"]
+    if stored.grants != replayed.grants:
+        faults.append(f"{where}: there are grants that its events do not lead to")
+    if stored.requests != replayed.requests:
+        faults.append(f"{where}: there are requests that its events do not lead to")
+    return len(rows), faults
+
+
+async def _stored(connection: Connection, namespace: str) -> Book:
+    grants = await connection.fetch_all("read_grants", {"namespace": namespace, "run": None})
+    requests = await connection.fetch_all("read_requests", {"namespace": namespace, "state": None})
+    return Book(
+        grants={row["id"]: grant_from_row(row) for row in grants},
+        requests={row["id"]: request_from_row(row) for row in requests},
+    )
+
+
+def _replayed(rows: Sequence[Row]) -> Book:
+    book = Book()
+    for row in rows:
+        book = evolve_book(
+            book,
+            NamespaceEvent(
+                kind=NamespaceEventKind(row["kind"]),
+                operation=row["operation"],
+                at=row["at"],
+                data=json.loads(row["data"]),
+            ),
+        )
+    return book

@@ -1,0 +1,235 @@
+"""Reads what authority is weighed upon, and gives what stands in the way of an operation from outside it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from counterfoil.store.domain.commands import Json
+from counterfoil.store.domain.context import compare_contexts
+from counterfoil.store.domain.granting import fact_id
+from counterfoil.store.domain.grants import (
+    NO_AUTHORITY,
+    Authority,
+    AuthorityFacts,
+    Grant,
+    GrantSource,
+    is_out_of_attempts,
+    weigh,
+)
+from counterfoil.store.domain.instants import Instant, rfc3339
+from counterfoil.store.domain.model import ConfiguredGrant, Description, Operation, Run
+from counterfoil.store.domain.outlook import NO_BARRIERS, Barriers
+from counterfoil.store.domain.states import Policy, state_of
+from counterfoil.store.domain.untrusted import safe_value
+from counterfoil.store.namespace_log import grant_from_row
+from counterfoil.store.presenting import without_none
+from counterfoil.store.protocol import Connection
+from counterfoil.store.resolving import read_body
+
+__all__ = [
+    "Bench",
+    "authority_facts",
+    "authority_shown",
+    "barriers_of",
+    "configured",
+    "context_of",
+    "set_up_bench",
+]
+
+_MOST_SHOWN = 3
+
+
+async def context_of(connection: Connection, namespace: str, digest: str | None) -> dict[str, Json] | None:
+    """Read a context by its digest."""
+    if digest is None:
+        return None
+    row = await connection.fetch_one("read_context", {"namespace": namespace, "digest": digest})
+    return None if row is None else json.loads(row["body"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """What all operations of a run share when they are weighed.
+
+    `today` is the context of the call, where it has one; `recorded` the run's, which else stands for it.
+    """
+
+    namespace: str
+    policy: Policy
+    principal: str
+    grants: tuple[Grant, ...]
+    contexts: Mapping[str, Mapping[str, Json]]
+    recorded: Mapping[str, Json] | None
+    today: Mapping[str, Json] | None
+
+
+def configured(namespace: str, grant: ConfiguredGrant) -> Grant:
+    """Give the operator's grant as one among the others, under an id that its name makes."""
+    return Grant(
+        id=fact_id("grant", namespace, "configuration", grant.name),
+        source=GrantSource.CONFIGURATION,
+        granted_at=0,
+        granted_by=f"configuration: {grant.name}",
+        subject=grant.subject,
+        action=grant.action,
+        target=grant.target,
+        constraints=grant.constraints,
+        policy=grant.policy,
+        not_before=grant.not_before,
+        expires_at=grant.expires_at,
+        max_uses=grant.max_uses,
+    )
+
+
+async def set_up_bench(
+    connection: Connection,
+    *,
+    namespace: str,
+    policy: Policy,
+    run: str,
+    run_context: str | None,
+    principal: str,
+    today: Mapping[str, Json] | None,
+) -> Bench:
+    """Read the grants that may hold in a run: what the configuration no longer gives does not count."""
+    rows = await connection.fetch_all("read_grants", {"namespace": namespace, "run": run})
+    given = tuple(
+        grant for row in rows if (grant := grant_from_row(row)).source is not GrantSource.CONFIGURATION
+    )
+    contexts = {}
+    for digest in {grant.context for grant in given if grant.operation and grant.context}:
+        context = await context_of(connection, namespace, digest)
+        if context is not None:
+            contexts[digest] = context
+    return Bench(
+        namespace=namespace,
+        policy=policy,
+        principal=principal,
+        grants=(*given, *(configured(namespace, grant) for grant in policy.grants)),
+        contexts=contexts,
+        recorded=await context_of(connection, namespace, run_context),
+        today=today,
+    )
+
+
+async def authority_facts(
+    connection: Connection,
+    bench: Bench,
+    *,
+    operation: str,
+    described: Description,
+    args: Json,
+    named: str | None = None,
+) -> AuthorityFacts:
+    """Read what the authority of one operation is weighed upon."""
+    uses = {}
+    for grant in bench.grants:
+        if grant.max_uses is not None and grant.operation in (None, operation):
+            row = await connection.fetch_one(
+                "count_grant_uses",
+                {"namespace": bench.namespace, "grant_id": grant.id, "operation": operation},
+            )
+            uses[grant.id] = 0 if row is None else row["uses"]
+    return AuthorityFacts(
+        is_required=bench.policy.requires_grant(described),
+        grants=bench.grants,
+        uses=uses,
+        args=args,
+        principal=bench.principal,
+        today=bench.today,
+        recorded=bench.recorded,
+        contexts=bench.contexts,
+        classes=bench.policy.drift,
+        named=named,
+    )
+
+
+async def barriers_of(
+    connection: Connection,
+    operation: Operation,
+    *,
+    run: Run | None,
+    policy: Policy,
+    principal: str,
+    today: Mapping[str, Json] | None,
+    now: Instant,
+    benches: dict[tuple[str | None, ...], Bench] | None = None,
+) -> tuple[Barriers, Authority]:
+    """Tell what stands in the way of an operation, for plans and checks, as a begin would find it.
+
+    Where the caller gives no context of today, the one counts under which a begin was last refused.
+    `benches` keeps what the operations of one plan share.
+    """
+    state = state_of(operation, now)
+    if state.is_settled:
+        return NO_BARRIERS, NO_AUTHORITY
+    namespace = operation.namespace
+    if today is None:
+        today = await context_of(connection, namespace, operation.asked_context)
+    recorded = None if run is None else run.context
+    if recorded is None and operation.newest is not None:
+        recorded = operation.newest.context
+    barriers = NO_BARRIERS
+    if today is not None and recorded is not None:
+        drifts = compare_contexts(await context_of(connection, namespace, recorded), today, policy.drift)
+        is_blocked = any(drift.drift_class == "block" for drift in drifts)
+        barriers = replace(barriers, is_blocked_by_drift=is_blocked)
+    if not (
+        policy.requires_grant(operation.description)
+        or is_out_of_attempts(operation)
+        or barriers != NO_BARRIERS
+    ):
+        return barriers, NO_AUTHORITY
+    place = (operation.run, recorded, operation.asked_context)
+    bench = None if benches is None else benches.get(place)
+    if bench is None:
+        bench = await set_up_bench(
+            connection,
+            namespace=namespace,
+            policy=policy,
+            run=operation.run,
+            run_context=recorded,
+            principal=principal,
+            today=today,
+        )
+        if benches is not None:
+            benches[place] = bench
+    args = None
+    if any(grant.constraints for grant in bench.grants) and operation.description.args_digest is not None:
+        text = await read_body(connection, operation, operation.description.args_digest)
+        args = None if text is None else json.loads(text)
+    facts = await authority_facts(
+        connection, bench, operation=operation.id, described=operation.description, args=args
+    )
+    authority = weigh(operation, facts, now=now)
+    return authority.lifted(barriers), authority
+
+
+def authority_shown(authority: Authority) -> dict[str, Any]:
+    """Show which grants were meant for this and why they do not hold, and what differs from then."""
+    refusals = [
+        without_none(
+            {
+                "grant": refusal.grant.id,
+                "why_not": refusal.reason,
+                "expires_at": _moment(refusal.grant.expires_at),
+                "not_before": _moment(refusal.grant.not_before),
+                "max_uses": refusal.grant.max_uses,
+            }
+        )
+        for refusal in authority.refusals[:_MOST_SHOWN]
+    ]
+    drift = [
+        {name: safe_value(value, limit=200, items=5, depth=3) for name, value in found.as_dict().items()}
+        for found in authority.drift[:_MOST_SHOWN]
+    ]
+    return {
+        name: shown
+        for name, shown in (("grants", refusals), ("drift", drift))
+        if shown and authority.reason is not None
+    }
+
+
+def _moment(instant: Instant | None) -> str | None:
+    return None if instant is None else rfc3339(instant)
