@@ -5,11 +5,12 @@ comes back was durable before it was said.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from counterfoil.store.auditing import Auditor
+from counterfoil.store.authorizing import Authorizing
 from counterfoil.store.beginning import Beginning
 from counterfoil.store.checking import Checker
 from counterfoil.store.domain.answers import Verdict
@@ -23,12 +24,17 @@ from counterfoil.store.domain.commands import (
     CloseOperation,
     FindOperations,
     FinishRun,
+    GrantAuthority,
     ReceiptGiven,
     ReconcileOperation,
     RecordFailure,
     RecordProgress,
     RecordReceipt,
+    RequestAuthority,
     ResumePlan,
+    RevokeGrant,
+    SetSpec,
+    VerifyOperation,
 )
 from counterfoil.store.domain.criteria import satisfaction_text
 from counterfoil.store.domain.drafting import Creation, Situation
@@ -45,8 +51,15 @@ from counterfoil.store.finding import Finder
 from counterfoil.store.limits import Limits
 from counterfoil.store.planning import JournalIdentity, Planner
 from counterfoil.store.preparing import Bodies, Preparer, Reference
-from counterfoil.store.preparing_runs import PreparedContext, prepare_context, prepare_progress, prepare_run
+from counterfoil.store.preparing_runs import (
+    PreparedContext,
+    prepare_context,
+    prepare_progress,
+    prepare_run,
+    prepare_spec,
+)
 from counterfoil.store.presenting import Presenter
+from counterfoil.store.probing import Prober
 from counterfoil.store.protocol import Connection, Database
 from counterfoil.store.redact import Redactor
 from counterfoil.store.resolving import (
@@ -57,10 +70,13 @@ from counterfoil.store.resolving import (
 )
 from counterfoil.store.rows import run_from_row
 from counterfoil.store.running import RunKeeping, save_context
+from counterfoil.store.verifying import Verifier
 from counterfoil.store.viewing import Viewer, party_of
 from counterfoil.store.writing import Change, RunPlace, caller_text, carry_out
 
 __all__ = ["Journal"]
+
+Given = TypeVar("Given")
 
 
 class Journal:
@@ -76,6 +92,7 @@ class Journal:
         policy: Policy,
         clock: Callable[[], Reading],
         limits: Limits,
+        prober: Prober | None = None,
     ) -> None:
         """Use an open database. `clock` is read once per command, inside its transaction."""
         self.database = database
@@ -98,6 +115,8 @@ class Journal:
         self._finder = Finder(self._view)
         self._beginning = Beginning(self._view)
         self._runs = RunKeeping(self._view)
+        self._authorizing = Authorizing(self._view)
+        self._verifier = Verifier(self._view, prober=prober, reconcile=self.reconcile_operation)
         self.reader = Auditor(self._view)
 
     async def begin_operation(self, command: BeginOperation, caller: Caller) -> dict[str, Any]:
@@ -125,7 +144,15 @@ class Journal:
 
         async def work(connection: Connection) -> dict[str, Any]:
             situation = self._situation(caller)
-            facts, drifts = await self._beginning.facts(connection, given, context, situation.now.at)
+            facts, drifts = await self._beginning.facts(
+                connection,
+                given,
+                context,
+                situation.now.at,
+                bodies=bodies,
+                principal=caller.principal,
+                named=command.grant,
+            )
             verdict = decide_begin(given, facts, situation)
             run_events, run_after = self._note_context(facts.run, given, context, situation, verdict)
             if verdict.events and context is not None:
@@ -143,6 +170,7 @@ class Journal:
                 workflow=workflow,
                 workflow_version=given.workflow_version,
             )
+            await self._authorizing.note_configured(connection, verdict, caller, situation)
             return await self._beginning.answer(connection, given, facts, verdict, situation, bodies, drifts)
 
         return await self.database.write(work)
@@ -254,6 +282,10 @@ class Journal:
 
         return await self.database.write(work)
 
+    async def verify_operation(self, command: VerifyOperation, caller: Caller) -> dict[str, Any]:
+        """Let the operator's probe look, and record what it saw. See `Verifier.verify`."""
+        return await self._verifier.verify(command, self._prepare.caller(caller))
+
     async def close_operation(self, command: CloseOperation, caller: Caller) -> dict[str, Any]:
         """Take the explicit decision to stop waiting or to give up.
 
@@ -302,6 +334,25 @@ class Journal:
             answer = await self._runs.begin(connection, given, context, situation, bodies, text)
             return await self._planner.with_first_page(
                 connection, answer, given.run, situation.now.at, situation.party
+            )
+
+        return await self.database.write(work)
+
+    async def set_spec(self, command: SetSpec, caller: Caller) -> dict[str, Any]:
+        """Give a run the specification that it is held against; whoever holds the run keeps it.
+
+        Raises:
+            InvalidArgument, TooLarge, NotFound: nothing was recorded.
+            JournalUnavailable: nothing was recorded.
+        """
+        bodies = Bodies()
+        name = self._prepare.name(command.run, name="run")
+        given = prepare_spec(command.spec, prepare=self._prepare, bodies=bodies)
+        caller = self._prepare.caller(caller)
+
+        async def work(connection: Connection) -> dict[str, Any]:
+            return await self._runs.set_spec(
+                connection, name, given, self._situation(caller), bodies, caller_text(caller)
             )
 
         return await self.database.write(work)
@@ -378,6 +429,47 @@ class Journal:
     async def suggest(self, kind: Literal["run", "operation"], beginning: str) -> tuple[list[str], bool]:
         """Give names that begin so, for completion. See `Finder.suggest`."""
         return await self._finder.suggest(kind, beginning)
+
+    async def request_authority(self, command: RequestAuthority, caller: Caller) -> dict[str, Any]:
+        """Ask for a person's permission; see `Authorizing.request`."""
+        return await self._authorize(self._authorizing.request, command, caller)
+
+    async def grant(self, command: GrantAuthority, caller: Caller) -> dict[str, Any]:
+        """Give a permission, which only a person can; see `Authorizing.grant`."""
+        return await self._authorize(self._authorizing.grant, command, caller)
+
+    async def revoke(self, command: RevokeGrant, caller: Caller) -> dict[str, Any]:
+        """Take a permission back, which only a person can; see `Authorizing.revoke`."""
+        return await self._authorize(self._authorizing.revoke, command, caller)
+
+    async def decline_request(self, request: str, caller: Caller) -> dict[str, Any]:
+        """Say no to a request, which only a person can; see `Authorizing.decline`."""
+        return await self._authorize(self._authorizing.decline, request, caller)
+
+    async def list_requests(self, *, state: str | None = "waiting") -> list[dict[str, Any]]:
+        """List what agents asked for; changes nothing."""
+        return await self._authorizing.requests(state)
+
+    async def list_grants(self) -> list[dict[str, Any]]:
+        """List what was permitted; changes nothing."""
+        return await self._authorizing.grants()
+
+    async def preview_grant(self, command: GrantAuthority) -> dict[str, Any]:
+        """Show what a grant would permit, for the person who is about to give it; changes nothing."""
+        return await self._authorizing.preview(command)
+
+    async def _authorize(
+        self,
+        carry_out: Callable[[Connection, Given, Caller, Situation], Awaitable[dict[str, Any]]],
+        given: Given,
+        caller: Caller,
+    ) -> dict[str, Any]:
+        caller = self._prepare.caller(caller)
+
+        async def work(connection: Connection) -> dict[str, Any]:
+            return await carry_out(connection, given, caller, self._situation(caller))
+
+        return await self.database.write(work)
 
     def _situation(self, caller: Caller) -> Situation:
         return Situation(

@@ -16,6 +16,7 @@ __all__ = [
     "Criterion",
     "FindOperations",
     "FinishRun",
+    "GrantAuthority",
     "Json",
     "Lookup",
     "OperationRef",
@@ -25,9 +26,13 @@ __all__ = [
     "RecordFailure",
     "RecordProgress",
     "RecordReceipt",
+    "RequestAuthority",
     "ResumePlan",
+    "RevokeGrant",
+    "SetSpec",
     "Spec",
     "Undo",
+    "VerifyOperation",
 ]
 
 Json = Any
@@ -307,3 +312,62 @@ class FindOperations:
     until: str | None = None
     limit: int | None = None
     cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyOperation:
+    """Let the operator's probe look whether the effect happened."""
+
+    ref: OperationRef
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetSpec:
+    """Give a run the specification that it is held against, without holding the run."""
+
+    run: str
+    spec: Spec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestAuthority:
+    """Ask a person to permit an operation (`ref`), or an action in a run (`ref.run`, `action`, `target`)."""
+
+    ref: OperationRef
+    action: str | None = None
+    target: str | None = None
+    why: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantAuthority:
+    """Permit what a `request` asks for, one operation (by `ref`), or all that `action` and `target` match.
+
+    `seen` is what the person was shown (`preview_grant`): the grant is refused if it is another effect by
+    now. Times are RFC 3339 text; `constraints` read like `args.amount <= 100`; `policy` binds a general grant
+    to that component of the context.
+    """
+
+    request: str | None = None
+    ref: OperationRef | None = None
+    action: str | None = None
+    target: str | None = None
+    run: str | None = None
+    subject: str | None = None
+    constraints: tuple[str, ...] = ()
+    not_before: str | None = None
+    expires_at: str | None = None
+    lasts_seconds: float | None = None
+    max_uses: int | None = None
+    policy: Json = None
+    why: str | None = None
+    seen: str | None = None
+    by_elicitation: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevokeGrant:
+    """Take a grant back."""
+
+    grant: str
+    why: str | None = None
