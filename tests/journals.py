@@ -1,11 +1,12 @@
 """A real journal in a file, a clock that stands still until it is moved, and those who call."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from counterfoil.store.domain.commands import (
@@ -35,6 +36,7 @@ __all__ = [
     "Desk",
     "FakeClock",
     "as_caller",
+    "folder_in_memory",
     "open_desk",
     "open_test_journal",
 ]
@@ -89,6 +91,14 @@ class FakeClock:
     def text(self) -> str:
         """The wall clock as RFC 3339."""
         return rfc3339(self.at)
+
+
+@contextmanager
+def folder_in_memory() -> Iterator[Path]:
+    """Give a folder in memory where the system has one: for journals whose durability is not the point."""
+    memory = Path("/dev/shm")
+    with TemporaryDirectory(prefix="counterfoil-", dir=memory if memory.is_dir() else None) as folder:
+        yield Path(folder)
 
 
 @asynccontextmanager

@@ -1,5 +1,6 @@
 """What makes two calls one operation, two keys one effect, and two attempts one request (CONTRACT.md, 2)."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,27 @@ from counterfoil.store.domain.identity import operation_id
 from counterfoil.store.domain.instants import micros, rfc3339
 from counterfoil.store.domain.states import Policy
 from counterfoil.store.errors import InvalidArgument
-from journals import AGENT, ANOTHER, PERSON, START, Desk, FakeClock, open_desk, open_test_journal
+from journals import (
+    AGENT,
+    ANOTHER,
+    PERSON,
+    START,
+    Desk,
+    FakeClock,
+    folder_in_memory,
+    open_desk,
+    open_test_journal,
+)
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A folder in memory: waiting for a disk shows nothing here."""
+    with folder_in_memory() as folder:
+        yield folder
+
 
 SETTLE = 300
 A_DAY = 86_400

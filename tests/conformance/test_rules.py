@@ -1,5 +1,6 @@
 """The eleven rules that hold whatever happens (CONTRACT.md, section 3), each shown on a real journal."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,28 @@ from counterfoil.store.domain.instants import micros, parse_rfc3339, rfc3339
 from counterfoil.store.domain.model import Assurance
 from counterfoil.store.domain.states import Policy
 from counterfoil.store.errors import InvalidArgument
-from journals import AGENT, ANOTHER, PERSON, START, Desk, FakeClock, as_caller, open_desk, open_test_journal
+from journals import (
+    AGENT,
+    ANOTHER,
+    PERSON,
+    START,
+    Desk,
+    FakeClock,
+    as_caller,
+    folder_in_memory,
+    open_desk,
+    open_test_journal,
+)
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A folder in memory: waiting for a disk shows nothing here."""
+    with folder_in_memory() as folder:
+        yield folder
+
 
 SETTLE = 300
 A_DAY = 86_400

@@ -3,7 +3,7 @@
 What is expected is read from the document, not from the table that the code decides by.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,17 @@ import pytest
 from conformance.states_cases import CASES, Case
 from conformance.states_document import STATES, Expected, read_tables
 from counterfoil.store.domain.commands import Caller
-from journals import Desk, open_desk
+from journals import Desk, folder_in_memory, open_desk
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A folder in memory: waiting for a disk shows nothing here."""
+    with folder_in_memory() as folder:
+        yield folder
+
 
 TABLES = read_tables()
 
