@@ -86,7 +86,9 @@ def _codex(connection: Connection) -> str:
         f"[mcp_servers.{NAME}]\n"
         f"command = {json.dumps(connection.command)}\n"
         f"args = [{args}]\n"
-        f"startup_timeout_sec = {_FIRST_START_SECONDS}"
+        f"startup_timeout_sec = {_FIRST_START_SECONDS}\n"
+        # Without it the model's first request goes out before the server has told its tools.
+        "required = true"
     )
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Ending", "serve"]
 
-PATIENCE_SECONDS = 1.8
+PATIENCE_SECONDS = 1.5
 """From the first sign of the end to the last resort; the promise is two seconds."""
 
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

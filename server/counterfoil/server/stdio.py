@@ -38,7 +38,7 @@ __all__ = [
     "serve_streams",
 ]
 
-ANSWERING_SECONDS = 1.0
+ANSWERING_SECONDS = 0.8
 """How long calls under way may still answer once stdin has ended; the process is gone within two."""
 
 _FLUSHING_SECONDS = 0.2

@@ -19,6 +19,9 @@ LONGEST_LINE = 8 * 1024 * 1024
 """Bytes of one message. The largest lawful call has some 0.6 MB of bodies; escaping may make it 3.6 MB."""
 
 PARSE_ERROR, INVALID_REQUEST = -32700, -32600
+_LARGEST_ID = 2**63 - 1
+"""A longer one cannot be written back by every reader, and one of thousands of digits not even by Python."""
+
 PROTOCOL_VERSION = "io.modelcontextprotocol/protocolVersion"
 
 _TAIL_ID = re.compile(
@@ -81,7 +84,7 @@ def _envelope_problem(content: Any) -> str | None:
     if not isinstance(content["method"], str):
         return "method must be a string"
     if "id" in content and _usable_id(content) is None:
-        return "id must be a string or an integer"
+        return "id must be a string, or an integer of at most 64 bits"
     if not isinstance(content.get("params") or {}, dict):
         return "params must be an object"
     return None
@@ -90,6 +93,8 @@ def _envelope_problem(content: Any) -> str | None:
 def _usable_id(content: Any) -> str | int | None:
     request_id = content.get("id") if isinstance(content, dict) else None
     if isinstance(request_id, bool) or not isinstance(request_id, str | int):
+        return None
+    if isinstance(request_id, int) and abs(request_id) > _LARGEST_ID:
         return None
     return request_id
 

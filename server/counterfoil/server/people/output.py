@@ -54,7 +54,7 @@ def tell(text: str) -> None:
     """Write a line to stderr: what is not the answer itself."""
     with suppress(OSError):
         sys.stderr.write(
-            "".join(f"{escape_untrusted(line, limit=_LONGEST_LINE)}\n" for line in text.splitlines())
+            "".join(f"{escape_untrusted(line, limit=_LONGEST_LINE)}\n" for line in text.expandtabs(2).splitlines())
         )
         sys.stderr.flush()
 
