@@ -15,9 +15,10 @@ from counterfoil.store.domain.instants import Instant, rfc3339
 from counterfoil.store.domain.model import Operation
 from counterfoil.store.domain.outlook import NO_BARRIERS, Barriers
 from counterfoil.store.domain.untrusted import safe_value
+from counterfoil.store.gaps import gap_in
 from counterfoil.store.preparing import Bodies, Reference
 from counterfoil.store.preparing_runs import PreparedContext
-from counterfoil.store.presenting import body_shown, without_none
+from counterfoil.store.presenting import body_gone, body_shown, without_none
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import (
     dependencies_of,
@@ -31,6 +32,8 @@ from counterfoil.store.viewing import Viewer
 from counterfoil.store.weighing import authority_facts, authority_shown, context_of, set_up_bench
 
 __all__ = ["Beginning"]
+
+_PRUNED = '"pruned: only its digest is on file"'
 
 
 class Beginning:
@@ -86,7 +89,11 @@ class Beginning:
             None if context is None else context.value,
             self._view.policy.drift,
         )
-        barriers = Barriers(is_blocked_by_drift=any(drift.drift_class == "block" for drift in drifts))
+        gap = await gap_in(connection, self._view.namespace, given.run, self._view.policy.history_lost_at)
+        barriers = Barriers(
+            has_history_gap=gap(operation),
+            is_blocked_by_drift=any(drift.drift_class == "block" for drift in drifts),
+        )
         facts = BeginFacts(
             operation=operation,
             run=run,
@@ -96,6 +103,7 @@ class Beginning:
             dependencies=dependencies,
             original=original,
             barriers=barriers,
+            gap_at=self._view.policy.history_lost_at,
             authority=await self._authority(
                 connection,
                 given,
@@ -271,7 +279,8 @@ class Beginning:
             ("payload", description.payload_digest),
         ):
             if body_digest is not None:
-                recorded[name] = body_shown(await read_body(connection, operation, body_digest), detail=name)
+                text = await read_body(connection, operation, body_digest)
+                recorded[name] = body_gone(body_digest) if text is None else body_shown(text, detail=name)
         return recorded
 
     async def _conflict(
@@ -287,7 +296,7 @@ class Beginning:
         recorded_args = (
             None
             if recorded.args_digest is None
-            else await read_body(connection, operation, recorded.args_digest)
+            else await read_body(connection, operation, recorded.args_digest) or _PRUNED
         )
         given_args = None if offered.args_digest is None else bodies.texts[offered.args_digest]
         found = differences(

@@ -13,7 +13,7 @@ from counterfoil.store.domain.plan import Step
 from counterfoil.store.domain.states import is_unresolved, state_of
 from counterfoil.store.errors import Ambiguous, InvalidArgument, NotFound
 from counterfoil.store.preparing import Reference
-from counterfoil.store.presenting import escaped_json, reads_as_it_is, without_none
+from counterfoil.store.presenting import body_gone, escaped_json, reads_as_it_is, without_none
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import operation_or_fault, read_body
 from counterfoil.store.viewing import ANSWER_ROOM, Viewer, history_entry, party_of, safe, size_of
@@ -198,7 +198,9 @@ class Checker:
         """Give a stretch of a recorded body; what is put together from all of them is the body, unchanged."""
         text = await self._text_of(connection, operation, command.detail)
         if text is None:
-            return {"detail": command.detail, "recorded": False}
+            was_there = _digest_of(operation, command.detail)
+            gone = {} if was_there is None else body_gone(was_there)
+            return {"detail": command.detail, "recorded": False, **gone}
         value = json.loads(text)
         is_text = isinstance(value, str) and reads_as_it_is(value)
         whole = value if is_text else escaped_json(value)
@@ -216,44 +218,46 @@ class Checker:
         )
 
     async def _text_of(self, connection: Connection, operation: Operation, detail: str) -> str | None:
-        description, terms = operation.description, operation.terms
+        terms = operation.terms
         match detail:
-            case "args":
-                digest = description.args_digest
-            case "checkpoint":
-                digest = operation.checkpoint
-            case "payload":
-                digest = description.payload_digest
             case "lookup" | "undo":
                 part = terms.lookup if detail == "lookup" else terms.undo
                 if part is None:
                     return None
                 args = None
                 if part.args_digest is not None:
-                    args = await read_body(connection, operation, part.args_digest)
-                shown = {"tool": part.tool, "instructions": part.instructions}
-                return json.dumps(
-                    without_none({**shown, "args": None if args is None else json.loads(args)}),
-                    ensure_ascii=False,
-                )
+                    args = await _value_of(connection, operation, part.args_digest)
+                shown = {"tool": part.tool, "instructions": part.instructions, "args": args}
+                return json.dumps(without_none(shown), ensure_ascii=False)
             case "evidence":
                 return await self._evidence(connection, operation)
-            case _:
-                digest = None
+        digest = _digest_of(operation, detail)
         return None if digest is None else await read_body(connection, operation, digest)
 
     async def _evidence(self, connection: Connection, operation: Operation) -> str | None:
         found = []
         for receipt in operation.receipts:
             if receipt.evidence_digest is not None:
-                text = await read_body(connection, operation, receipt.evidence_digest)
-                found.append(
-                    {"receipt": receipt.number, "evidence": None if text is None else json.loads(text)}
-                )
+                evidence = await _value_of(connection, operation, receipt.evidence_digest)
+                found.append({"receipt": receipt.number, "evidence": evidence})
         for finding in operation.findings:
             if finding.evidence_digest is not None:
-                text = await read_body(connection, operation, finding.evidence_digest)
-                found.append(
-                    {"finding": finding.number, "evidence": None if text is None else json.loads(text)}
-                )
+                evidence = await _value_of(connection, operation, finding.evidence_digest)
+                found.append({"finding": finding.number, "evidence": evidence})
         return json.dumps(found, ensure_ascii=False) if found else None
+
+
+def _digest_of(operation: Operation, detail: str) -> str | None:
+    """Give the digest of the one body that a detail stands for."""
+    description = operation.description
+    return {
+        "args": description.args_digest,
+        "payload": description.payload_digest,
+        "checkpoint": operation.checkpoint,
+    }.get(detail)
+
+
+async def _value_of(connection: Connection, operation: Operation, digest: str) -> Any:
+    """Give the value of a body, or what is left of one that was pruned."""
+    text = await read_body(connection, operation, digest)
+    return body_gone(digest) if text is None else json.loads(text)

@@ -9,6 +9,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
+from counterfoil.store.probing import Prober
+from counterfoil.store.verifying import Verifier
+
 from counterfoil.store.auditing import Auditor
 from counterfoil.store.authorizing import Authorizing
 from counterfoil.store.beginning import Beginning
@@ -48,6 +51,7 @@ from counterfoil.store.domain.reconciling import ReconcileFacts, decide_reconcil
 from counterfoil.store.domain.states import Policy, state_of
 from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.finding import Finder
+from counterfoil.store.keeping import Keeper
 from counterfoil.store.limits import Limits
 from counterfoil.store.planning import JournalIdentity, Planner
 from counterfoil.store.preparing import Bodies, Preparer, Reference
@@ -59,7 +63,6 @@ from counterfoil.store.preparing_runs import (
     prepare_spec,
 )
 from counterfoil.store.presenting import Presenter
-from counterfoil.store.probing import Prober
 from counterfoil.store.protocol import Connection, Database
 from counterfoil.store.redact import Redactor
 from counterfoil.store.resolving import (
@@ -70,7 +73,6 @@ from counterfoil.store.resolving import (
 )
 from counterfoil.store.rows import run_from_row
 from counterfoil.store.running import RunKeeping, save_context
-from counterfoil.store.verifying import Verifier
 from counterfoil.store.viewing import Viewer, party_of
 from counterfoil.store.writing import Change, RunPlace, caller_text, carry_out
 
@@ -118,6 +120,7 @@ class Journal:
         self._authorizing = Authorizing(self._view)
         self._verifier = Verifier(self._view, prober=prober, reconcile=self.reconcile_operation)
         self.reader = Auditor(self._view)
+        self.keeper = Keeper(self._view)
 
     async def begin_operation(self, command: BeginOperation, caller: Caller) -> dict[str, Any]:
         """Ask for permission to perform one effect; only `next: perform` gives it.

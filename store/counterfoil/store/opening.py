@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from counterfoil.store.domain.instants import Reading
@@ -57,21 +57,22 @@ async def open_journal(
     )
     async with database:
 
-        async def identity(connection: Connection) -> Row:
+        async def identity(connection: Connection) -> tuple[Row, Row | None]:
             row = await connection.fetch_one("read_journal")
             if row is None:
                 raise LookupError("a journal without its own row")
-            return row
+            return row, await connection.fetch_one("newest_restore")
 
-        row = await database.read(identity)
+        row, restore = await database.read(identity)
+        restored_at = None if restore is None else restore["restored_at"]
         yield Journal(
             database,
-            identity=JournalIdentity(id=row["id"], created_at=row["created_at"]),
+            identity=JournalIdentity(id=row["id"], created_at=row["created_at"], restored_at=restored_at),
             redactor=Redactor(
                 bytes.fromhex(row["secret"]), patterns=redact_patterns, extra_names=redact_names
             ),
             namespace=namespace,
-            policy=policy,
+            policy=replace(policy, history_lost_at=restored_at),
             clock=clock,
             limits=limits or Limits(),
         )

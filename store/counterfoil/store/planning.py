@@ -41,6 +41,7 @@ class JournalIdentity:
 
     id: str
     created_at: Instant
+    restored_at: Instant | None = None
 
 
 class Planner:
@@ -93,7 +94,11 @@ class Planner:
         if not is_new:
             rows = await connection.fetch_all("near_runs", {"namespace": self._view.namespace, "most": 1})
             is_new = not rows
-        return {"id": identity.id, "created_at": rfc3339(identity.created_at), "is_new": is_new}
+        shown = {"id": identity.id, "created_at": rfc3339(identity.created_at), "is_new": is_new}
+        if identity.restored_at is not None:
+            # What came after the backup is missing, so that absence here is no evidence either.
+            shown["restored_at"] = rfc3339(identity.restored_at)
+        return shown
 
     async def _run_plan(
         self, connection: Connection, command: ResumePlan, name: str, now: Instant, party: Party

@@ -22,7 +22,15 @@ from counterfoil.store.domain.states import (
 )
 from counterfoil.store.domain.untrusted import escape_untrusted
 
-__all__ = ["BODY_SHOWN", "Presenter", "body_shown", "escaped_json", "reads_as_it_is", "without_none"]
+__all__ = [
+    "BODY_SHOWN",
+    "Presenter",
+    "body_gone",
+    "body_shown",
+    "escaped_json",
+    "reads_as_it_is",
+    "without_none",
+]
 
 BODY_SHOWN = 2_000
 """Characters of a recorded body that an answer shows; the whole comes by check_operation."""
@@ -78,6 +86,15 @@ def body_shown(text: str | None, *, detail: str) -> Json:
         "digest": digest(text),
         "beginning": escape_untrusted(shown[:_SHORT], limit=_SHORT),
         "whole": f"check_operation with detail {detail}, from offset 0 on; send that, unchanged",
+    }
+
+
+def body_gone(recorded: str) -> dict[str, Any]:
+    """Say that a body was removed: its digest is what is left of it."""
+    return {
+        "pruned": True,
+        "digest": recorded,
+        "note": "removed by prune; it can be sent again only by who still has exactly this body",
     }
 
 

@@ -157,6 +157,7 @@ def _rebuild(
         checkpoint=row["checkpoint"],
         progressed_at=row["progressed_at"],
         asked_context=row["asked_context"],
+        pruned_at=row["pruned_at"],
     )
 
 

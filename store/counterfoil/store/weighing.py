@@ -22,6 +22,7 @@ from counterfoil.store.domain.model import ConfiguredGrant, Description, Operati
 from counterfoil.store.domain.outlook import NO_BARRIERS, Barriers
 from counterfoil.store.domain.states import Policy, state_of
 from counterfoil.store.domain.untrusted import safe_value
+from counterfoil.store.gaps import gap_in
 from counterfoil.store.namespace_log import grant_from_row
 from counterfoil.store.presenting import without_none
 from counterfoil.store.protocol import Connection
@@ -170,7 +171,8 @@ async def barriers_of(
     recorded = None if run is None else run.context
     if recorded is None and operation.newest is not None:
         recorded = operation.newest.context
-    barriers = NO_BARRIERS
+    gap = await gap_in(connection, namespace, operation.run, policy.history_lost_at)
+    barriers = Barriers(has_history_gap=gap(operation))
     if today is not None and recorded is not None:
         drifts = compare_contexts(await context_of(connection, namespace, recorded), today, policy.drift)
         is_blocked = any(drift.drift_class == "block" for drift in drifts)
@@ -203,7 +205,7 @@ async def barriers_of(
         connection, bench, operation=operation.id, described=operation.description, args=args
     )
     authority = weigh(operation, facts, now=now)
-    return authority.lifted(barriers), authority
+    return authority.lifted(barriers, gap_at=policy.history_lost_at), authority
 
 
 def authority_shown(authority: Authority) -> dict[str, Any]:

@@ -125,7 +125,11 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
         "ask",
         "attempts_exhausted",
     ): "No attempt is left, or the failure was final: tell the person, who decides.",
-    ("ask", "history_gap"): "The journal was restored and may have missed this: a person must decide.",
+    (
+        "ask",
+        "history_gap",
+    ): "The journal was restored from a backup and may have missed this: do not perform it. A person must "
+    "look whether it was done, and decide (counterfoil reconcile, or counterfoil restore --accept-gap).",
     (
         "ask",
         "disputed",

@@ -226,7 +226,7 @@ def _permit(
     warnings += authority.warnings
     repeatable = (
         is_repeatable(operation, now, policy)
-        and _can_reproduce(operation.description, given.description)
+        and _can_reproduce(operation, given.description)
         and not attempts_used_up(operation, barriers)
     )
     free = "free_repeatable" if repeatable else "free"
@@ -293,10 +293,11 @@ def _is_the_same_grant(again: Attempt, live: Attempt, situation: Situation) -> b
     )
 
 
-def _can_reproduce(recorded: Description, given: Description) -> bool:
-    """A body with a secret replaced can only be sent again by a caller who has the whole of it."""
-    return (not recorded.args_redacted or given.args_keyed == recorded.args_keyed) and (
-        not recorded.payload_redacted or given.payload_keyed == recorded.payload_keyed
+def _can_reproduce(operation: Operation, given: Description) -> bool:
+    """Only a caller who has the whole body can send one that was pruned or had a secret replaced."""
+    recorded, is_pruned = operation.description, operation.pruned_at is not None
+    return (not (recorded.args_redacted or is_pruned) or given.args_keyed == recorded.args_keyed) and (
+        not (recorded.payload_redacted or is_pruned) or given.payload_keyed == recorded.payload_keyed
     )
 
 

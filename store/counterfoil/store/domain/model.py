@@ -3,7 +3,7 @@
 Nothing in these classes depends on the present; what does (state, settle time, key) is in `states`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
 from counterfoil.store.domain.instants import Instant
@@ -303,7 +303,10 @@ class Dispute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One intended external effect and all that is known of it."""
+    """One intended external effect and all that is known of it.
+
+    `pruned_at` (bodies of it were removed then) is the one fact that no event tells.
+    """
 
     namespace: str
     run: str
@@ -336,6 +339,7 @@ class Operation:
     checkpoint: str | None = None
     progressed_at: Instant | None = None
     asked_context: str | None = None
+    pruned_at: Instant | None = field(default=None, compare=False)
 
     @property
     def granted(self) -> tuple[Attempt, ...]:

@@ -62,7 +62,9 @@ def make_steps(
                 run=run,
                 dependencies=by_key,
                 can_reproduce=not (
-                    operation.description.args_redacted or operation.description.payload_redacted
+                    operation.description.args_redacted
+                    or operation.description.payload_redacted
+                    or operation.pruned_at is not None
                 ),
                 barriers=barriers(operation),
                 party=party,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
+from counterfoil.store.domain.gaps import is_of_lost_history
 from counterfoil.store.domain.instants import Instant, Reading, micros
 from counterfoil.store.domain.model import (
     Assurance,
@@ -60,7 +61,8 @@ class Policy:
 
     `assurance` and `duplicates` are (pattern, value) pairs, the first match of an action counts. `drift`
     classes the components of a context. `authority` are (action, target) globs of what needs a
-    grant; `grants` are the operator's own.
+    grant; `grants` are the operator's own. `history_lost_at` is no configuration: it is when the journal was
+    put back from a backup, if it was.
     """
 
     lease_seconds: float = 300
@@ -72,6 +74,7 @@ class Policy:
     drift: Mapping[str, str] = field(default_factory=dict)
     authority: tuple[tuple[str, str], ...] = ()
     grants: tuple[ConfiguredGrant, ...] = ()
+    history_lost_at: Instant | None = None
 
     def required_assurance(self, action: str) -> Assurance:
         """The assurance that `succeeded` needs for an action; never below `reported`."""
@@ -195,7 +198,8 @@ def repeat_until(operation: Operation, policy: Policy) -> Instant | None:
     """Until when the provider surely still absorbs a repeat under the current key; None where unknown.
 
     The declared settle time is taken off even where the lookup is conclusive: it stands here for a request
-    still under way. What the wall clock was set back since the first grant is taken off too.
+    still under way. What the wall clock was set back since the first grant is taken off too. A key of before
+    a restore is over: attempts under another one may be missing.
     """
     generation = current_generation(operation)
     under_it = [attempt for attempt in operation.granted if attempt.generation == generation]
@@ -203,11 +207,20 @@ def repeat_until(operation: Operation, policy: Policy) -> Instant | None:
         return None
     first = under_it[0]
     lost = operation.set_back - first.set_back
-    return first.granted_at + micros(operation.terms.key_ttl_seconds) - settle(operation, policy) - lost
+    until = first.granted_at + micros(operation.terms.key_ttl_seconds) - settle(operation, policy) - lost
+    if is_of_lost_history(first, policy.history_lost_at):
+        return min(until, first.granted_at)
+    return until
 
 
 def is_key_alive(operation: Operation, now: Instant, policy: Policy) -> bool:
     """Tell whether a repeat under the current key is absorbed by the provider."""
+    generation = current_generation(operation)
+    if any(
+        attempt.generation == generation and is_of_lost_history(attempt, policy.history_lost_at)
+        for attempt in operation.granted
+    ):
+        return False
     until = repeat_until(operation, policy)
     return operation.terms.repeat is Repeat.KEYED and until is not None and now < until
 

@@ -491,3 +491,65 @@ WHERE namespace = :namespace AND grant_id = :grant_id AND is_held = 1 AND operat
 -- The uses of the operations of a run, for verification.
 SELECT grant_id, operation, is_held FROM grant_uses
 WHERE namespace = :namespace AND run = :run;
+
+-- name: newest_restore
+-- At most one row: when this journal was last put back from a backup, and of which moment that was.
+SELECT restored_at, backed_up_at FROM restores ORDER BY restored_at DESC LIMIT 1;
+
+-- name: save_restore
+-- One row per restore; its moment names it.
+INSERT INTO restores (restored_at, backed_up_at) VALUES (:restored_at, :backed_up_at);
+
+-- name: accepted_gap
+-- At most one row: a person has accepted what the restore of that moment lacks, for this run or for all.
+SELECT run, accepted_at FROM accepted_gaps
+WHERE namespace = :namespace AND restored_at = :restored_at AND run IN (:run, '')
+LIMIT 1;
+
+-- name: accept_gap
+-- Accepted once: who did it first stays on file.
+INSERT INTO accepted_gaps (namespace, run, restored_at, accepted_at, caller)
+VALUES (:namespace, :run, :restored_at, :accepted_at, :caller)
+ON CONFLICT DO NOTHING
+RETURNING run;
+
+-- name: latest_touch
+-- One row: the latest time that any run of any namespace was written to, null where there is none.
+SELECT MAX(touched_at) AS touched_at FROM runs;
+
+-- name: read_backup
+-- One row: the moment of the backup that this file is, null where it is a journal in use.
+SELECT backed_up_at, created_at FROM journal WHERE only = 1;
+
+-- name: end_backup
+-- The file is a journal in use from now on.
+UPDATE journal SET backed_up_at = NULL WHERE only = 1;
+
+-- name: undecided_operations
+-- The operations of a run whose effect may be happening, or may have happened.
+SELECT * FROM operations
+WHERE namespace = :namespace AND run = :run AND state IN ('in_progress', 'in_doubt', 'disputed')
+ORDER BY position;
+
+-- name: runs_page
+-- The runs of a namespace by name, from one name on.
+SELECT namespace, run, created_at, touched_at, last_seq, head, operations, workflow, workflow_version
+FROM runs
+WHERE namespace = :namespace AND run > :after
+ORDER BY run
+LIMIT :most;
+
+-- name: old_bodies
+-- The bodies of a run that were stored before a moment, with their sizes.
+SELECT digest, length(body) AS characters FROM bodies
+WHERE namespace = :namespace AND run = :run AND stored_at < :before
+ORDER BY digest;
+
+-- name: remove_body
+-- One row less, or none where it was removed before.
+DELETE FROM bodies WHERE namespace = :namespace AND run = :run AND digest = :digest;
+
+-- name: mark_pruned
+-- The mark that stays where bodies of an operation were removed; the first one stands.
+UPDATE operations SET pruned_at = COALESCE(pruned_at, :pruned_at)
+WHERE namespace = :namespace AND run = :run AND id = :id;

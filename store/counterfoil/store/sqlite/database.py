@@ -11,9 +11,11 @@ from typing import Any, Self, TypeVar
 import anyio
 import anyio.to_thread
 
+from counterfoil.store.domain.instants import Instant
 from counterfoil.store.protocol import Work
 from counterfoil.store.sqlite.batch import GroupCommit, Job
 from counterfoil.store.sqlite.faults import fault_for, is_corrupt
+from counterfoil.store.sqlite.files import copy_out
 from counterfoil.store.sqlite.guard import Guard
 from counterfoil.store.sqlite.migrations import Migration, load_migrations
 from counterfoil.store.sqlite.modes import READER_SETTINGS, settings_for
@@ -28,6 +30,9 @@ from counterfoil.store.statements import Statements, load_statements
 __all__ = ["SqliteDatabase", "open_sqlite"]
 
 Result = TypeVar("Result")
+
+_REBUILT_IN_MEMORY_BYTES = 256 * 1024 * 1024
+"""Up to this size VACUUM builds the new file in memory, beyond it in an unnamed temporary file."""
 
 
 async def open_sqlite(
@@ -145,6 +150,65 @@ class SqliteDatabase:
         if self._is_closed:
             raise closed()
         return await self._reader.run(self._integrity)
+
+    async def copy_to(self, path: str | os.PathLike[str], *, backed_up_at: Instant) -> int:
+        """Copy the whole journal, as it is at one moment, to a new private file; give its size in bytes.
+
+        The copy is durable and was checked by opening it when this returns. See `files.copy_out`.
+
+        Raises:
+            JournalUnavailable: something lies at `path`, the journal is busy, or the copy is not whole.
+        """
+        if self._is_closed:
+            raise closed()
+
+        def copy(raw: sqlite3.Connection) -> int:
+            self._guard.check_place()
+            with self._turns.read():
+                size = copy_out(
+                    raw,
+                    os.path.abspath(path),
+                    backed_up_at=backed_up_at,
+                    known=self._opened.schema_version,
+                    wait=self._wait,
+                )
+            self._guard.check_place()
+            return size
+
+        return await self._reader.run(copy)
+
+    async def reclaim(self) -> int:
+        """Give the space of what was removed back to the disk, and give how many bytes that were.
+
+        VACUUM writes the file anew and needs it alone; nothing that was removed is left in it or beside it.
+
+        Raises:
+            JournalUnavailable: the journal is in use; the space is then used again for what is recorded next.
+        """
+        if self._is_closed:
+            raise closed()
+        return await self._writer.run(self._reclaim)
+
+    def _reclaim(self, raw: sqlite3.Connection) -> int:
+        self._guard.check_place()
+        self._guard.roll_back(raw)
+        path, before = self._opened.path, os.stat(self._opened.path).st_size
+        in_memory = before <= _REBUILT_IN_MEMORY_BYTES
+        try:
+            if not in_memory:
+                raw.execute("PRAGMA temp_store = 1")
+            # What was removed stands in the rollback journal as well, until that is cut.
+            raw.execute("PRAGMA journal_size_limit = 0")
+            with self._turns.commit():
+                self._wait.execute(raw, "VACUUM")
+            if self._opened.mode == "wal":
+                self._wait.execute(raw, "PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.Error as error:
+            raise fault_for(error, statement="VACUUM") from error
+        finally:
+            for name in ("temp_store", "journal_size_limit"):
+                raw.execute(f"PRAGMA {name} = {settings_for(self._opened.mode)[name]}")
+        return max(0, before - os.stat(path).st_size)
 
     async def close(self) -> None:
         """End every connection and thread; idempotent.

@@ -37,7 +37,7 @@ from counterfoil.store.sqlite.place import (
 )
 from counterfoil.store.sqlite.waiting import LockWait
 
-__all__ = ["Opened", "configure", "prepare", "uri_of"]
+__all__ = ["Opened", "configure", "folder_locked", "prepare", "uri_of"]
 
 _FOLDER_LOCK_ROUND_SECONDS = 0.01
 
@@ -90,7 +90,7 @@ def prepare(
     try:
         if not check_file(path):
             make_folder(os.path.dirname(path))
-            with _folder_locked(os.path.dirname(path), wait) as is_alone:
+            with folder_locked(os.path.dirname(path), wait) as is_alone:
                 if not check_file(path):
                     _create(path, migrations, fresh_values, mode=wanted, wait=wait, is_alone=is_alone)
         _drop_temporary_names(path)
@@ -182,7 +182,7 @@ def _settle_mode(
 
 
 @contextmanager
-def _folder_locked(folder: str, wait: LockWait) -> Iterator[bool]:
+def folder_locked(folder: str, wait: LockWait) -> Iterator[bool]:
     """Hold the lock of all who make a journal in `folder`; gives False where the file system has none.
 
     The kernel releases it when the process dies.

@@ -1,0 +1,139 @@
+"""Keeping a journal for years: backups, pruning, and what a person accepts as lost.
+
+The rooms of a person's commands, beside the ones of agents; see also `restoring`, which needs no journal.
+"""
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from counterfoil.store.domain.commands import Caller
+from counterfoil.store.domain.instants import Instant, micros
+from counterfoil.store.errors import Forbidden, InvalidArgument, JournalUnavailable
+from counterfoil.store.protocol import Connection, Row
+from counterfoil.store.pruning import Pruned, prune_run
+from counterfoil.store.viewing import Viewer
+from counterfoil.store.writing import caller_text
+
+__all__ = ["AcceptedGap", "Backup", "Keeper"]
+
+_RUNS_AT_ONCE = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backup:
+    """A finished backup."""
+
+    path: str
+    size_bytes: int
+    backed_up_at: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedGap:
+    """What a person accepted; `is_new` is False where it had been accepted before."""
+
+    run: str | None
+    restored_at: Instant
+    is_new: bool
+
+
+class Keeper:
+    """Keeps one namespace of one journal; a backup holds all of them."""
+
+    def __init__(self, view: Viewer) -> None:
+        self._view = view
+
+    async def backup(self, path: str | os.PathLike[str]) -> Backup:
+        """Copy the whole journal to a new file while it is in use.
+
+        Raises:
+            JournalUnavailable: something lies at `path`, or the journal is busy or of another kind.
+        """
+        copy_to = getattr(self._view.database, "copy_to", None)
+        if copy_to is None:
+            raise JournalUnavailable(
+                "this database makes its own backups", fix="use the database's own tools, such as pg_dump"
+            )
+        now = self._view.clock().at
+        size = await copy_to(path, backed_up_at=now)
+        return Backup(path=os.fspath(path), size_bytes=size, backed_up_at=now)
+
+    async def accept_gap(self, run: str | None, caller: Caller) -> AcceptedGap:
+        """Let operations of a run, or of every run, be attempted although the journal lacks history.
+
+        A run that the journal does not know may be named.
+
+        Raises:
+            Forbidden: nobody was shown to be a person.
+            InvalidArgument: this journal was never restored, or the name is none.
+        """
+        if not caller.is_person:
+            raise Forbidden(
+                "only a person accepts what a restored journal lacks; nothing was recorded",
+                fix="answer at a terminal, or bring the operator's secret",
+            )
+        restored_at = self._view.policy.history_lost_at
+        if restored_at is None:
+            raise InvalidArgument(
+                "accept-gap", "this journal was never restored", accepted="a journal that lacks history"
+            )
+        name = None if run is None else self._view.prepare.name(run, name="run")
+        text = caller_text(self._view.prepare.caller(caller))
+
+        async def work(connection: Connection) -> Row | None:
+            return await connection.fetch_one(
+                "accept_gap",
+                {
+                    "namespace": self._view.namespace,
+                    "run": name or "",
+                    "restored_at": restored_at,
+                    "accepted_at": self._view.clock().at,
+                    "caller": text,
+                },
+            )
+
+        row = await self._view.database.write(work)
+        return AcceptedGap(run=name, restored_at=restored_at, is_new=row is not None)
+
+    async def prune(self, *, older_than_seconds: float, is_dry: bool = False) -> Pruned:
+        """Remove the bodies of operations that were settled, and left alone, for longer than that.
+
+        One transaction per run. The space is given back by `reclaim`.
+        """
+        now = self._view.clock().at
+        before = now - micros(older_than_seconds)
+        pruned = Pruned()
+        async for page in self._pages():
+            for run in page:
+
+                async def work(connection: Connection, run: Row = run) -> Pruned:
+                    return await prune_run(connection, self._view, run, before=before, now=now, is_dry=is_dry)
+
+                database = self._view.database
+                pruned += await (database.read(work) if is_dry else database.write(work))
+        return pruned
+
+    async def reclaim(self) -> int | None:
+        """Give the space of what was removed back to the disk: how many bytes, None where that is not ours.
+
+        Raises:
+            JournalUnavailable: in use; the space is used again for what is recorded next.
+        """
+        reclaim = getattr(self._view.database, "reclaim", None)
+        return None if reclaim is None else int(await reclaim())
+
+    async def _pages(self) -> AsyncIterator[Sequence[Row]]:
+        after = ""
+        while True:
+
+            async def page(connection: Connection, after: str = after) -> Sequence[Row]:
+                return await connection.fetch_all(
+                    "runs_page", {"namespace": self._view.namespace, "after": after, "most": _RUNS_AT_ONCE}
+                )
+
+            rows = await self._view.database.read(page)
+            if not rows:
+                return
+            yield rows
+            after = rows[-1]["run"]
