@@ -16,6 +16,7 @@ from mcp_types import (
     INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
+    InputRequiredResult,
     ListToolsResult,
     PaginatedRequestParams,
     TextContent,
@@ -23,6 +24,7 @@ from mcp_types import (
     ToolAnnotations,
 )
 
+from counterfoil.server.asking import Asking
 from counterfoil.server.callers import ClientInfo, caller_of, known_client, meta_of
 from counterfoil.server.faults import fault_text, internal_fault
 from counterfoil.server.instructions import instructions_for
@@ -107,6 +109,7 @@ class _ToolCalls:
         self._client = client
         self._limits = limits
         self._tools = {tool.name: tool for tool in tools}
+        self._asking = Asking()
 
     @cached_property
     def _listed(self) -> ListToolsResult:
@@ -116,8 +119,12 @@ class _ToolCalls:
         """Give all tools at once, always in the same order."""
         return self._listed
 
-    async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
+    async def call_tool(
+        self, context: Context, params: CallToolRequestParams
+    ) -> CallToolResult | InputRequiredResult:
         """Carry out one call: arguments in, one journal method, one answer out.
+
+        Where the answer holds a question for a person, the client may be asked to put it first.
 
         Raises:
             MCPError: there is no such tool.
@@ -137,7 +144,16 @@ class _ToolCalls:
                 client=known_client(context, self._client),
                 arguments=arguments,
             )
-            answer = await tool.run(await self._journals(), arguments, caller)
+            journal = await self._journals()
+            answer = await tool.run(journal, arguments, caller)
+            question = None if tool.question is None else tool.question(answer)
+            if question is not None and tool.settle is not None:
+                reply = await self._asking.ask(context, params, question)
+                if isinstance(reply, InputRequiredResult):
+                    return reply
+                if reply is not None:
+                    person = replace(caller, is_person=True)
+                    answer = await tool.settle(journal, arguments, person, answer, reply)
         except Fault as fault:
             logger.info("%s was answered with the fault %s", tool.name, fault.code)
             return _error(fault_text(fault, duty=tool.when_unavailable))

@@ -8,10 +8,17 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from counterfoil.store.domain.instants import parse_rfc3339
+from counterfoil.store.domain.model import ConfiguredGrant
+from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.limits import Limits
+
+if TYPE_CHECKING:
+    from counterfoil.server.probes.probe import Probe
 
 __all__ = [
     "AssuranceRule",
@@ -82,7 +89,8 @@ class Configuration:
     assurance: tuple[AssuranceRule, ...] = ()
     duplicates: tuple[DuplicateRule, ...] = ()
     drift: Mapping[str, str] = field(default_factory=dict)
-    probes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    probes: Mapping[str, "Probe"] = field(default_factory=dict)
+    grants: tuple[ConfiguredGrant, ...] = ()
     redact_names: tuple[str, ...] = ()
     redact_patterns: tuple[str, ...] = ()
     operator_secret_sha256: str | None = None
@@ -123,6 +131,7 @@ def _configuration(path: Path, document: dict[str, Any]) -> Configuration:
             "namespace",
             "defaults",
             "authority",
+            "grants",
             "assurance",
             "duplicates",
             "drift",
@@ -151,6 +160,7 @@ def _configuration(path: Path, document: dict[str, Any]) -> Configuration:
             _rule(AuthorityRule, name, table, {"require": ("grant",)})
             for name, table in _tables("authority", document)
         ),
+        grants=_grants(document),
         assurance=tuple(
             _rule(AssuranceRule, name, table, {"require": ASSURANCES})
             for name, table in _tables("assurance", document)
@@ -160,7 +170,7 @@ def _configuration(path: Path, document: dict[str, Any]) -> Configuration:
             for name, table in _tables("duplicates", document)
         ),
         drift={name: _one_of(f"drift.{name}", value, DRIFT_CLASSES) for name, value in drift.items()},
-        probes={name: _probe(f"probes.{name}", value) for name, value in probes.items()},
+        probes={name: _probe(name, value) for name, value in probes.items()},
         redact_names=_texts("redact.names", redact.get("names", [])),
         redact_patterns=_patterns("redact.patterns", redact.get("patterns", [])),
         operator_secret_sha256=_digest("operator.secret_sha256", operator.get("secret_sha256")),
@@ -191,12 +201,81 @@ def _rule(
     return kind(**table)
 
 
-def _probe(name: str, value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise _Wrong(name, "it is a table")
-    if not isinstance(value.get("type"), str):
-        raise _Wrong(f"{name}.type", "it is a text, e.g. git_ref")
-    return value
+_GRANT_PARTS = (
+    "name",
+    "action",
+    "target",
+    "subject",
+    "constraints",
+    "policy",
+    "not_before",
+    "expires_at",
+    "max_uses",
+)
+
+
+def _grants(document: Mapping[str, Any]) -> tuple[ConfiguredGrant, ...]:
+    """Give what the operator permits beforehand; each has a name, by which its uses are counted."""
+    grants = tuple(_grant(name, table) for name, table in _tables("grants", document))
+    names = [grant.name for grant in grants]
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise _Wrong(f"grants[{index}].name", "it is the name of another one too")
+    return grants
+
+
+def _grant(name: str, table: Mapping[str, Any]) -> ConfiguredGrant:
+    # Loaded here: most files have none, and a server answers its first message before it loads rules.
+    from counterfoil.store.domain.canonical import canonical_json
+    from counterfoil.store.domain.context import normal_context
+    from counterfoil.store.domain.grants import parse_constraint
+
+    _known(name, table, _GRANT_PARTS)
+    for needed in ("name", "action"):
+        if needed not in table:
+            raise _Wrong(f"{name}.{needed}", "it is missing")
+    constraints = _texts(f"{name}.constraints", table.get("constraints", []))
+    for index, text in enumerate(constraints):
+        try:
+            parse_constraint(text)
+        except InvalidArgument as fault:
+            raise _Wrong(f"{name}.constraints[{index}]", fault.fix) from None
+    max_uses = table.get("max_uses")
+    if max_uses is not None and (isinstance(max_uses, bool) or not isinstance(max_uses, int) or max_uses < 1):
+        raise _Wrong(f"{name}.max_uses", "it is a whole number from 1")
+    policy = table.get("policy")
+    if policy is not None and not isinstance(policy, str | dict):
+        raise _Wrong(f"{name}.policy", "it is a text, or a table with id, version or digest")
+    return ConfiguredGrant(
+        name=_text(f"{name}.name", table["name"]),
+        **{part: _text(f"{name}.{part}", table.get(part, "*")) for part in ("action", "target", "subject")},
+        constraints=constraints,
+        policy=None if policy is None else canonical_json(normal_context({"policy": policy})["policy"]),
+        not_before=_moment(f"{name}.not_before", table.get("not_before")),
+        expires_at=_moment(f"{name}.expires_at", table.get("expires_at")),
+        max_uses=max_uses,
+    )
+
+
+def _moment(name: str, value: Any) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        value = value.isoformat()
+    try:
+        return parse_rfc3339(_text(name, value), field=name)
+    except InvalidArgument:
+        raise _Wrong(name, "it is a time with its offset: 2026-11-29T17:00:00Z") from None
+
+
+def _probe(name: str, value: Any) -> "Probe":
+    # Loaded here: most files have none, and a server answers its first message before it loads them.
+    from counterfoil.server.probes.reading import ProbeProblem, read_probe
+
+    try:
+        return read_probe(name, value)
+    except ProbeProblem as problem:
+        raise _Wrong(problem.name, problem.problem) from None
 
 
 def _table(name: str, document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from counterfoil.server.settings import Settings
     from counterfoil.store.domain.states import Policy
     from counterfoil.store.journal import Journal
+    from counterfoil.store.probing import Prober
 
-__all__ = ["journal_opener", "open_from", "policy_of"]
+__all__ = ["journal_opener", "open_from", "policy_of", "prober_of"]
 
 _SECRET_BYTES = 32
 """The key of an HMAC-SHA-256 is as long as its digest."""
@@ -47,8 +48,18 @@ async def open_from(settings: "Settings") -> "AsyncIterator[Journal]":
         limits=settings.limits,
         redact_names=settings.redact_names,
         redact_patterns=settings.redact_patterns,
+        prober=prober_of(settings),
     ) as journal:
         yield journal
+
+
+def prober_of(settings: "Settings") -> "Prober | None":
+    """Give what looks with the probes of `settings`; None where there are none."""
+    if not settings.probes:
+        return None
+    from counterfoil.server.probes.prober import ConfiguredProber
+
+    return ConfiguredProber(settings.probes)
 
 
 def policy_of(settings: "Settings") -> "Policy":
@@ -67,4 +78,6 @@ def policy_of(settings: "Settings") -> "Policy":
         assurance=tuple((rule.action, Assurance[rule.require.upper()]) for rule in settings.assurance),
         duplicates=tuple((rule.action, rule.compare) for rule in settings.duplicates),
         drift=settings.drift,
+        authority=tuple((rule.action, rule.target) for rule in settings.authority),
+        grants=settings.grants,
     )

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from counterfoil.server.configuration import (
@@ -22,7 +22,11 @@ from counterfoil.server.configuration import (
     SettingsError,
     read_configuration,
 )
+from counterfoil.store.domain.model import ConfiguredGrant
 from counterfoil.store.limits import Limits
+
+if TYPE_CHECKING:
+    from counterfoil.server.probes.probe import Probe
 
 __all__ = ["Settings", "SettingsError", "load_settings"]
 
@@ -55,8 +59,9 @@ class Settings:
     assurance: tuple[AssuranceRule, ...] = ()
     duplicates: tuple[DuplicateRule, ...] = ()
     authority: tuple[AuthorityRule, ...] = ()
+    grants: tuple[ConfiguredGrant, ...] = ()
     drift: Mapping[str, str] = field(default_factory=dict)
-    probes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    probes: Mapping[str, "Probe"] = field(default_factory=dict)
     redact_names: tuple[str, ...] = ()
     redact_patterns: tuple[str, ...] = ()
     operator_secret_sha256: str | None = None
@@ -109,6 +114,7 @@ def load_settings(
         assurance=configuration.assurance,
         duplicates=configuration.duplicates,
         authority=configuration.authority,
+        grants=configuration.grants,
         drift=configuration.drift,
         probes=configuration.probes,
         redact_names=configuration.redact_names,

@@ -216,6 +216,11 @@ class Authorizing:
         for waiting in await waiting_requests(connection, self._view.namespace):
             if waiting.is_same(wish):
                 return waiting
+        if wish.call_id is not None:
+            place = {"namespace": self._view.namespace, "call_id": wish.call_id}
+            for row in await connection.fetch_all("requests_of_call", place):
+                if (known := request_from_row(row)).is_same(wish):
+                    return known
         made: list[Request] = []
 
         def event(fresh: Any) -> NamespaceEvent:

@@ -12,8 +12,10 @@ from counterfoil.tools.reconcile_operation import RECONCILE_OPERATION
 from counterfoil.tools.record_failure import RECORD_FAILURE
 from counterfoil.tools.record_progress import RECORD_PROGRESS
 from counterfoil.tools.record_receipt import RECORD_RECEIPT
+from counterfoil.tools.request_authority import REQUEST_AUTHORITY
 from counterfoil.tools.resume_plan import RESUME_PLAN
 from counterfoil.tools.specification import ToolSpecification
+from counterfoil.tools.verify_operation import VERIFY_OPERATION
 
 __all__ = ["ALL_TOOLS", "CORE_TOOLS", "TOOL_SETS"]
 
@@ -33,9 +35,9 @@ ALL_TOOLS: Sequence[ToolSpecification] = (
     RECORD_PROGRESS,
     CLOSE_OPERATION,
     FINISH_RUN,
-    # request_authority stands here.
+    REQUEST_AUTHORITY,
     FIND_OPERATIONS,
-    # verify_operation stands here.
+    VERIFY_OPERATION,
 )
 """Those of `--tools all`; together their words stay under 20,000 bytes (tests/server)."""
 

@@ -10,11 +10,14 @@ from counterfoil.store.domain.commands import (
     CloseOperation,
     FindOperations,
     FinishRun,
+    GrantAuthority,
     ReconcileOperation,
     RecordFailure,
     RecordProgress,
     RecordReceipt,
+    RequestAuthority,
     ResumePlan,
+    VerifyOperation,
 )
 
 __all__ = ["Journal"]
@@ -70,8 +73,24 @@ class Journal(Protocol):
         """Finish a run, or say what stands against it."""
         ...
 
+    async def request_authority(self, command: RequestAuthority, caller: Caller) -> dict[str, Any]:
+        """Keep a wish for a person's permission, or say that none is needed."""
+        ...
+
+    async def grant(self, command: GrantAuthority, caller: Caller) -> dict[str, Any]:
+        """Give a permission, if the caller is a person."""
+        ...
+
+    async def decline_request(self, request: str, caller: Caller) -> dict[str, Any]:
+        """Say no to a request, if the caller is a person."""
+        ...
+
     async def find_operations(self, command: FindOperations, caller: Caller) -> dict[str, Any]:
         """Search for operations; changes nothing."""
+        ...
+
+    async def verify_operation(self, command: VerifyOperation, caller: Caller) -> dict[str, Any]:
+        """Let the operator's probe look whether the effect happened, and keep what it saw."""
         ...
 
     async def suggest(self, kind: Literal["run", "operation"], beginning: str) -> tuple[list[str], bool]:

@@ -9,7 +9,15 @@ from counterfoil.tools.inputs import Input
 from counterfoil.tools.outputs import Answer
 from counterfoil.tools.protocol import Journal
 
-__all__ = ["ToolSpecification"]
+__all__ = ["Question", "ToolSpecification"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a person is asked, to be answered with yes or no. `label` stands at the box to tick."""
+
+    text: str
+    label: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +27,9 @@ class ToolSpecification:
     `run` takes arguments that are an instance of `input_model` and gives the answer's members, at most
     `text.LONGEST_ANSWER` characters of JSON where it can page. `when_unavailable` says what a caller must
     (not) do where the journal could not be used for this call; `way_to_rest` how to get what was left out.
+
+    An answer that leaves something to a person may hold a `question` for one: where the client can ask, the
+    reply goes to `settle`, with that person as the caller, and its answer is the call's.
     """
 
     name: str
@@ -29,4 +40,6 @@ class ToolSpecification:
     run: Callable[[Journal, Any, Caller], Awaitable[dict[str, Any]]]
     reads_only: bool = False
     when_unavailable: str
+    question: Callable[[dict[str, Any]], Question | None] | None = None
+    settle: Callable[[Journal, Any, Caller, dict[str, Any], bool], Awaitable[dict[str, Any]]] | None = None
     way_to_rest: str = 'check_operation with detail "full", or the body\'s name, and offset'

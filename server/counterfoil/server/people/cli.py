@@ -8,6 +8,7 @@ from counterfoil.server.logs import logger
 from counterfoil.server.people.connecting import config, demo, serve
 from counterfoil.server.people.deciding import close, reconcile
 from counterfoil.server.people.doctor import doctor
+from counterfoil.server.people.granting import grant, requests
 from counterfoil.server.people.health import check
 from counterfoil.server.people.looking import find, plan, runs, show
 from counterfoil.server.people.output import prepare_streams, tell, write_json
@@ -26,6 +27,7 @@ _REFUSED, _USAGE, _UNAVAILABLE, _INTERRUPTED = 1, 2, 3, 130
 _SECTIONS = {
     "Look": ("runs", "plan", "show", "find", "tail"),
     "Settle": ("reconcile", "close"),
+    "Permit": ("requests", "grant"),
     "Care": ("check", "doctor", "verify"),
     "Connect": ("serve", "config", "demo"),
 }
@@ -57,7 +59,23 @@ def cli(context: click.Context) -> None:
         raise click.UsageError("Name a command; without one, serving takes no such options.")
 
 
-for _command in (runs, plan, show, find, tail, reconcile, close, check, doctor, verify, serve, config, demo):
+for _command in (
+    runs,
+    plan,
+    show,
+    find,
+    tail,
+    reconcile,
+    close,
+    grant,
+    requests,
+    check,
+    doctor,
+    verify,
+    serve,
+    config,
+    demo,
+):
     cli.add_command(_command)
 
 

@@ -25,6 +25,8 @@ from counterfoil.store.errors import Fault, JournalUnavailable, UnsupportedVersi
 
 __all__ = ["doctor", "origins"]
 
+_SECTIONS = ("authority", "grants", "assurance", "duplicates", "drift", "probes", "redact", "operator")
+
 _MAKING_A_SECRET = (
     "none is configured. To make one:  umask 077; openssl rand -hex 32 > FILE  by who keeps it, then "
     "put  secret_sha256 = \"…\"  with the sum of  tr -d '\\n' < FILE | sha256sum  under [operator] into "
@@ -140,11 +142,7 @@ def origins(
     named += [
         (name, getattr(settings, name), origin(name, is_in_file=name in defaults)) for name in DURATIONS
     ]
-    named += [
-        (name, f"{len(document[name])} in the file", file)
-        for name in ("authority", "assurance", "duplicates", "drift", "probes", "redact", "operator")
-        if name in document
-    ]
+    named += [(name, f"{len(document[name])} in the file", file) for name in _SECTIONS if name in document]
     if "limits" in defaults:
         named.append(("limits", ", ".join(f"{k} {v}" for k, v in defaults["limits"].items()), file))
     return [{"name": name, "value": value, "from": source} for name, value, source in named]

@@ -118,8 +118,16 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
         "foreign_receipt",
     ): "Kept, but it proves nothing here: it is older than this operation or belongs "
     "to another one. Look for this operation's own effect and reconcile.",
-    ("ask", "authority_required"): "A person must permit this first.",
-    ("ask", "authority_expired"): "The permission no longer holds: a person must renew it.",
+    (
+        "ask",
+        "authority_required",
+    ): "A person must permit this first: do not perform it. Call request_authority with "
+    "this operation, or tell the person, who permits it with `counterfoil grant`; never grant it yourself.",
+    (
+        "ask",
+        "authority_expired",
+    ): "The permission no longer holds (see grants and drift): do not perform it. A person "
+    "must renew it: request_authority asks, `counterfoil grant` gives.",
     ("ask", "drift"): "What this rests on has changed: a person must decide.",
     (
         "ask",

@@ -300,6 +300,7 @@ def weigh(operation: Operation, facts: AuthorityFacts, *, now: Instant) -> Autho
             warnings = ("the grant named does not hold for this operation",)
         if facts.is_required:
             valid = [grant for grant in valid if grant.id == facts.named]
+            refusals = [refusal for refusal in refusals if refusal.grant.id == facts.named]
     reason: str | None = None
     drift: tuple[Drift, ...] = ()
     if facts.is_required and not valid:

@@ -177,7 +177,7 @@ LIMIT :most;
 -- At most one row: one of those found by search_operations that was written, or whose time ran out, since :moment.
 SELECT id FROM operations
 WHERE namespace = :namespace
-    AND (updated_at > :moment
+    AND (updated_at >= :moment
         OR (state IN ('in_progress', 'in_doubt', 'failed') AND deadline_at > :moment AND deadline_at <= :now)
         OR (state = 'in_progress' AND lease_until > :moment AND lease_until <= :now))
     AND (:run IS NULL OR run = :run)
@@ -324,6 +324,13 @@ SELECT * FROM events
 WHERE namespace = :namespace AND run = :run AND operation = :operation
 ORDER BY seq;
 
+-- name: called_before
+-- At most one row: an event of that kind that the call of that id has caused.
+SELECT seq FROM events
+WHERE namespace = :namespace AND run = :run AND operation = :operation AND kind = :kind
+    AND replace(caller, :call_id, '') <> caller
+LIMIT 1;
+
 -- name: latest_events
 -- The newest events of a namespace by time, for people who watch.
 SELECT * FROM events
@@ -463,6 +470,12 @@ ORDER BY asked_at, id;
 -- name: read_request
 -- At most one row.
 SELECT * FROM authority_requests WHERE namespace = :namespace AND id = :id;
+
+-- name: requests_of_call
+-- What a call asked for, so that the same call sent again asks for nothing new.
+SELECT * FROM authority_requests
+WHERE namespace = :namespace AND call_id = :call_id
+ORDER BY asked_at, id;
 
 -- name: save_request
 -- One request as it follows from the events.
