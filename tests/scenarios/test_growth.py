@@ -18,7 +18,7 @@ from journals import ANOTHER, Desk, open_desk
 
 pytestmark = pytest.mark.anyio
 
-OPERATIONS = 20_000 if LONG else 400
+OPERATIONS = 4_000 if LONG else 400
 
 
 async def begin_many(desk: Desk, count: int, *, run: str, **fields: Any) -> None:
