@@ -787,7 +787,8 @@ def _by_a_person() -> Iterator[Case]:
         *_on("compensated", to.undone, to.undone_without_a_receipt),
         *_on("disputed", to.disputed_by_receipt, to.disputed_by_negative),
         *_on("disputed", to.disputed_by_effects_long_ago, to.disputed_by_a_person_long_ago),
-        *_on("disputed", to.retried_disputed_by_receipt, to.disputed_by_effects, part="a live lease"),
+        *_on("disputed", to.disputed_by_effects),
+        *_on("disputed", to.retried_disputed_by_receipt, part="a live lease"),
         *_on("disputed", to.timed_out_disputed_by_receipt, part="after a decision", ends="timed_out"),
         *_on("disputed", to.cancelled_disputed_by_receipt, part="after a decision", ends="cancelled"),
         *_on("disputed", to.undone_disputed_by_effects, part="after a decision", ends="compensated"),
@@ -810,13 +811,14 @@ def _close() -> Iterator[Case]:
     ]
     every_dispute = (
         to.disputed_by_receipt,
+        to.disputed_by_effects,
         to.disputed_by_effects_long_ago,
         to.disputed_by_negative,
         to.timed_out_disputed_by_receipt,
         to.cancelled_disputed_by_receipt,
         to.undone_disputed_by_effects,
     )
-    live_dispute = (to.retried_disputed_by_receipt, to.disputed_by_effects)
+    live_dispute = (to.retried_disputed_by_receipt,)
     for give, person in ((timed_out, False), (by_person["timed_out"], True)):
         yield from _row(
             "close_operation",

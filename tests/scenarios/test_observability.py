@@ -142,9 +142,11 @@ async def test_every_answer_begins_with_one_verb_that_means_the_same_everywhere(
             assert answer["next"] != "perform" or name == "begin"
             assert answer["next"] != "begin" or name in ("plan", "check")
             json.dumps(answer, allow_nan=False)
-        said: dict[tuple[str, str], set[str]] = {}
+        # What to do after `recorded` follows from the state that it led to, and from nothing else.
+        said: dict[tuple[str, str, str], set[str]] = {}
         for _, answer in seen:
-            said.setdefault((answer["next"], answer["reason"]), set()).add(answer["guidance"])
+            state = answer["state"] if answer["reason"] == "recorded" else ""
+            said.setdefault((answer["next"], answer["reason"], state), set()).add(answer["guidance"])
         assert all(len(words) == 1 for words in said.values())
         assert len(said) >= 14
 

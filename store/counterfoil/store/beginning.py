@@ -1,6 +1,5 @@
 """begin_operation around its decision: what is read before it, and what is answered after it."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +17,7 @@ from counterfoil.store.domain.untrusted import safe_value
 from counterfoil.store.gaps import gap_in
 from counterfoil.store.preparing import Bodies, Reference
 from counterfoil.store.preparing_runs import PreparedContext
-from counterfoil.store.presenting import body_gone, body_shown, without_none
+from counterfoil.store.presenting import body_gone, body_shown, value_of, without_none
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import (
     dependencies_of,
@@ -162,7 +161,7 @@ class Beginning:
             bench,
             operation=given.id,
             described=described,
-            args=None if text is None else json.loads(text),
+            args=None if text is None else value_of(text),
             named=named,
         )
 
@@ -289,7 +288,7 @@ class Beginning:
         """List every path at which the effect given differs from the effect on record."""
 
         def effect(action: str, target: str | None, args: str | None) -> Mapping[str, Any]:
-            parts = {"action": action, "target": target, "args": None if args is None else json.loads(args)}
+            parts = {"action": action, "target": target, "args": None if args is None else value_of(args)}
             return without_none(parts)
 
         recorded, offered = operation.description, given.description
@@ -317,5 +316,8 @@ class Beginning:
 
 
 def _brings_another_payload(operation: Operation, given: BeginGiven) -> bool:
-    keyed = given.description.payload_keyed
-    return keyed is not None and keyed != operation.description.payload_keyed
+    """Compare payloads by what was sent; a placeholder sent back stands for its value."""
+    given_, recorded = given.description, operation.description
+    if given_.payload_keyed is None:
+        return False
+    return given_.payload_keyed != recorded.payload_keyed and given_.payload_digest != recorded.payload_digest

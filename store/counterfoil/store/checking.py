@@ -1,11 +1,11 @@
 """check_operation: what is known of one operation, as much of it as was asked for."""
 
-import json
 from typing import Any
 
 import anyio
 
 from counterfoil.store.domain.answers import guidance_for
+from counterfoil.store.domain.canonical import plain_json
 from counterfoil.store.domain.commands import Caller, CheckOperation
 from counterfoil.store.domain.instants import Instant, rfc3339
 from counterfoil.store.domain.model import Operation, Party, State
@@ -13,7 +13,7 @@ from counterfoil.store.domain.plan import Step
 from counterfoil.store.domain.states import is_unresolved, state_of
 from counterfoil.store.errors import Ambiguous, InvalidArgument, NotFound
 from counterfoil.store.preparing import Reference
-from counterfoil.store.presenting import body_gone, escaped_json, reads_as_it_is, without_none
+from counterfoil.store.presenting import body_gone, escaped_json, reads_as_it_is, value_of, without_none
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import operation_or_fault, read_body
 from counterfoil.store.viewing import ANSWER_ROOM, Viewer, history_entry, party_of, safe, size_of
@@ -201,7 +201,7 @@ class Checker:
             was_there = _digest_of(operation, command.detail)
             gone = {} if was_there is None else body_gone(was_there)
             return {"detail": command.detail, "recorded": False, **gone}
-        value = json.loads(text)
+        value = value_of(text)
         is_text = isinstance(value, str) and reads_as_it_is(value)
         whole = value if is_text else escaped_json(value)
         end = command.offset + _CHUNK
@@ -228,7 +228,7 @@ class Checker:
                 if part.args_digest is not None:
                     args = await _value_of(connection, operation, part.args_digest)
                 shown = {"tool": part.tool, "instructions": part.instructions, "args": args}
-                return json.dumps(without_none(shown), ensure_ascii=False)
+                return plain_json(without_none(shown))
             case "evidence":
                 return await self._evidence(connection, operation)
         digest = _digest_of(operation, detail)
@@ -244,7 +244,7 @@ class Checker:
             if finding.evidence_digest is not None:
                 evidence = await _value_of(connection, operation, finding.evidence_digest)
                 found.append({"finding": finding.number, "evidence": evidence})
-        return json.dumps(found, ensure_ascii=False) if found else None
+        return plain_json(found) if found else None
 
 
 def _digest_of(operation: Operation, detail: str) -> str | None:
@@ -260,4 +260,4 @@ def _digest_of(operation: Operation, detail: str) -> str | None:
 async def _value_of(connection: Connection, operation: Operation, digest: str) -> Any:
     """Give the value of a body, or what is left of one that was pruned."""
     text = await read_body(connection, operation, digest)
-    return body_gone(digest) if text is None else json.loads(text)
+    return body_gone(digest) if text is None else value_of(text)

@@ -281,7 +281,9 @@ class Preparer:
             instructions=self.text(undo.instructions, name="undo.instructions"),
         )
 
-    def receipt(self, given: ReceiptGiven, bodies: Bodies, *, action: str | None) -> ReceiptFacts:
+    def receipt(
+        self, given: ReceiptGiven, bodies: Bodies, *, action: str | None, operation: str | None = None
+    ) -> ReceiptFacts:
         """Prepare a receipt; `action` stands for the system where none is named."""
         if given.kind not in _RECEIPT_KINDS:
             raise InvalidArgument("kind", "is unknown", accepted="one of " + ", ".join(_RECEIPT_KINDS))
@@ -301,7 +303,9 @@ class Preparer:
             evidence_digest=self.body(_as_dict(given.evidence), bodies, name="evidence")[0],
             final=given.final,
             source=given.source,
-            assurance=_assurance(given.assurance, has_reference=external_id is not None),
+            assurance=_assurance(
+                given.assurance, has_reference=is_reference(external_id, operation=operation)
+            ),
             attempt=attempt_number(given.attempt),
             satisfies=satisfaction_text(self.texts(given.satisfies, name="satisfies"), ()),
         )
@@ -369,6 +373,33 @@ _CALLER_TEXTS = (
     "traceparent",
     "call_id",
 )
+
+
+_NO_REFERENCES = frozenset(
+    (
+        "n/a",
+        "na",
+        "none",
+        "null",
+        "nil",
+        "unknown",
+        "undefined",
+        "tbd",
+        "todo",
+        "ok",
+        "done",
+        "success",
+        "true",
+    )
+)
+"""What is written into a field that has to be filled: no performing system calls an effect so."""
+
+
+def is_reference(external_id: str | None, *, operation: str | None) -> bool:
+    """Tell whether a text can be a performing system's reference: something visible, and not our own id."""
+    if external_id is None or external_id.casefold() in _NO_REFERENCES or external_id == operation:
+        return False
+    return any(character.isalnum() for character in fold_target(external_id))
 
 
 def _assurance(found: str | None, *, has_reference: bool) -> Assurance:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from counterfoil.store.domain.answers import Verdict, guidance_for
-from counterfoil.store.domain.canonical import digest
+from counterfoil.store.domain.canonical import digest, parse_json, plain_json
 from counterfoil.store.domain.commands import Json
 from counterfoil.store.domain.identity import idempotency_key
 from counterfoil.store.domain.instants import Instant, rfc3339
@@ -29,6 +29,7 @@ __all__ = [
     "body_shown",
     "escaped_json",
     "reads_as_it_is",
+    "value_of",
     "without_none",
 ]
 
@@ -36,6 +37,7 @@ BODY_SHOWN = 2_000
 """Characters of a recorded body that an answer shows; the whole comes by check_operation."""
 
 _LAYOUT = dict.fromkeys(map(ord, "\t\n\r"))
+_DEEPEST = 64
 _MOST_SHOWN = 5
 _SHORT = 300
 
@@ -47,10 +49,18 @@ def without_none(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def escaped_json(value: Json) -> str:
     """Write a value as JSON in which every character that could act on a reader is a \\u escape."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = plain_json(value)
     return "".join(
         character if character.isprintable() else json.dumps(character)[1:-1] for character in text
     )
+
+
+def value_of(text: str) -> Json:
+    """Read a stored body; an integer longer than Python reads by itself is exact all the same."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return parse_json(text, field="body", max_depth=_DEEPEST)
 
 
 def reads_as_it_is(value: Json) -> bool:
@@ -73,7 +83,7 @@ def body_shown(text: str | None, *, detail: str) -> Json:
     """
     if text is None:
         return None
-    value = json.loads(text)
+    value = value_of(text)
     if len(text) <= BODY_SHOWN and reads_as_it_is(value):
         return value
     escaped = escaped_json(value)
@@ -248,6 +258,7 @@ class Presenter:
                 "retryable": None if attempt.retryable else False,
                 "retry_at": None if attempt.retry_at is None else rfc3339(attempt.retry_at),
                 "conversation": None if holder is None else _safe(holder.conversation),
+                "connection": None if holder is None else _safe(holder.connection),
                 "idempotency_key": None
                 if attempt.number == 0
                 else idempotency_key(operation.id, attempt.generation),

@@ -223,7 +223,7 @@ async def save_operation(
 async def _save_receipt(connection: Connection, place: dict[str, str], receipt: Receipt) -> None:
     row = _plain(receipt)
     await connection.execute("save_receipt", {**place, **row, "assurance": int(receipt.assurance)})
-    if receipt.external_id is not None:
+    if receipt.external_id is not None and receipt.assurance > Assurance.CLAIMED:
         await connection.execute(
             "save_external_id",
             {

@@ -8,6 +8,7 @@ from counterfoil.store.domain.answers import guidance_for
 from counterfoil.store.domain.context import Drift, compare_contexts
 from counterfoil.store.domain.criteria import CriterionState, judge
 from counterfoil.store.domain.drafting import Situation
+from counterfoil.store.domain.events import EventKind
 from counterfoil.store.domain.instants import Instant, rfc3339
 from counterfoil.store.domain.model import Operation, Run
 from counterfoil.store.domain.progress import ProgressFacts
@@ -15,16 +16,19 @@ from counterfoil.store.domain.runs import (
     RunFacts,
     RunGiven,
     RunVerdict,
+    SpecGiven,
     decide_begin_run,
     decide_finish_run,
     decide_run_progress,
+    decide_set_spec,
 )
+from counterfoil.store.domain.runs import held_until as end_of_hold
 from counterfoil.store.domain.states import state_of
 from counterfoil.store.domain.untrusted import safe_value
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.preparing_runs import PreparedContext
 from counterfoil.store.protocol import Connection
-from counterfoil.store.resolving import criteria_of, no_such_run
+from counterfoil.store.resolving import criteria_of, no_such_run, was_called
 from counterfoil.store.rows import load_operations, run_from_row
 from counterfoil.store.viewing import Viewer, safe
 from counterfoil.store.weighing import context_of
@@ -89,7 +93,11 @@ class RunKeeping:
         drifts = compare_contexts(
             recorded, None if context is None else context.value, self._view.policy.drift
         )
-        given = replace(given, context=None if context is None else context.digest)
+        given = replace(
+            given,
+            context=None if context is None else context.digest,
+            is_redelivered=await self._was_called(connection, given.run, EventKind.RUN_BEGUN, situation),
+        )
         if given.accept_reason is not None and any(drift.drift_class == "block" for drift in drifts):
             # Only a person lifts a block: what an agent accepts are the components to review.
             given = given if situation.is_person else replace(given, accept_reason=None)
@@ -99,7 +107,7 @@ class RunKeeping:
                 await save_context(connection, self._view.namespace, context, situation.now.at)
             await self._write(connection, facts.run, verdict, bodies, caller, situation)
         is_accepted = verdict.next == "continue" and given.accept_reason is not None
-        answer = self._answer(verdict, situation.now.at)
+        answer = self._answer(verdict, situation.now.at, facts.operations)
         answer["drift"] = None if is_accepted else drift_shown(drifts)
         if verdict.duplicates:
             answer["duplicates"] = [
@@ -107,6 +115,7 @@ class RunKeeping:
                 for key, alike in list(verdict.duplicates.items())[:_MOST_SHOWN]
                 for shown in self._view.present.duplicates(alike[:2], situation.now.at)
             ]
+            answer["duplicates_in_all"] = len(verdict.duplicates)
         if verdict.conflicts:
             answer["conflict"] = [
                 {
@@ -116,6 +125,7 @@ class RunKeeping:
                 }
                 for step, existing in verdict.conflicts[:_MOST_SHOWN]
             ]
+            answer["conflict_in_all"] = len(verdict.conflicts)
         if verdict.steps:
             answer["steps_added"] = len(verdict.steps)
         return {name: value for name, value in answer.items() if value is not None}
@@ -137,9 +147,17 @@ class RunKeeping:
             for one in judged
             if one.criterion.required and one.state is not CriterionState.MET
         ]
-        verdict = decide_finish_run(run, operations, outcome, reason, situation, unmet_criteria=missing)
+        verdict = decide_finish_run(
+            run,
+            operations,
+            outcome,
+            reason,
+            situation,
+            unmet_criteria=missing,
+            is_redelivered=await self._was_called(connection, name, EventKind.RUN_FINISHED, situation),
+        )
         await self._write(connection, run, verdict, Bodies(), caller, situation)
-        answer = self._answer(verdict, situation.now.at)
+        answer = self._answer(verdict, situation.now.at, operations)
         if verdict.reason == "unmet" and missing:
             answer["unmet_criteria"] = [safe(name) for name in missing[:_MOST_SHOWN]]
             answer["unmet_criteria_in_all"] = len(missing)
@@ -148,12 +166,27 @@ class RunKeeping:
                 {
                     "operation": operation.id,
                     "key": operation.key,
-                    "state": state_of(operation, situation.now.at),
+                    "state": state_of(operation, situation.now.at).value,
                 }
                 for operation in verdict.unmet[:_MOST_SHOWN]
             ]
             answer["unmet_in_all"] = len(verdict.unmet)
         return answer
+
+    async def set_spec(
+        self,
+        connection: Connection,
+        name: str,
+        given: SpecGiven,
+        situation: Situation,
+        bodies: Bodies,
+        caller: str,
+    ) -> dict[str, Any]:
+        """Hold a run against a specification."""
+        run, _ = await self.existing(connection, name)
+        verdict = decide_set_spec(run, given, situation)
+        await self._write(connection, run, verdict, bodies, caller, situation)
+        return self._answer(verdict, situation.now.at)
 
     async def progress(
         self,
@@ -173,9 +206,25 @@ class RunKeeping:
             message=given.message,
             fraction=given.fraction,
             checkpoint=given.checkpoint,
+            is_redelivered=await self._was_called(connection, name, EventKind.RUN_PROGRESSED, situation),
         )
         await self._write(connection, run, verdict, bodies, caller, situation)
-        return self._answer(verdict, situation.now.at)
+        answer = self._answer(verdict, situation.now.at, operations)
+        if verdict.next == "continue" and verdict.run is not None and verdict.run.held_until is not None:
+            answer["held_until"] = rfc3339(verdict.run.held_until)
+        return answer
+
+    async def _was_called(
+        self, connection: Connection, name: str, kind: EventKind, situation: Situation
+    ) -> bool:
+        return await was_called(
+            connection,
+            namespace=self._view.namespace,
+            run=name,
+            operation="",
+            kind=kind,
+            call_id=situation.call_id,
+        )
 
     async def _write(
         self,
@@ -202,7 +251,9 @@ class RunKeeping:
             workflow_version=verdict.run.workflow_version,
         )
 
-    def _answer(self, verdict: RunVerdict, now: Instant) -> dict[str, Any]:
+    def _answer(
+        self, verdict: RunVerdict, now: Instant, operations: Sequence[Operation] = ()
+    ) -> dict[str, Any]:
         run = verdict.run
         answer: dict[str, Any] = {
             "as_of": rfc3339(now),
@@ -212,11 +263,13 @@ class RunKeeping:
         }
         if run is not None:
             answer["run"] = run.run
-            if verdict.reason == "run_held" and run.held_until is not None:
-                answer["held_by"] = safe(run.holder_name)
-                answer["retry_at"] = rfc3339(max(now, run.held_until))
+            if verdict.reason == "run_held":
+                answer["held_by"] = safe(run.holder_name) or "a session without a name"
+                answer["retry_at"] = rfc3339(end_of_hold(run, operations, now))
         if verdict.warnings:
             answer["warnings"] = list(verdict.warnings[:_MOST_SHOWN])
+            if len(verdict.warnings) > _MOST_SHOWN:
+                answer["warnings"].append(f"and {len(verdict.warnings) - _MOST_SHOWN} more")
         return answer
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from counterfoil.store.domain.commands import Caller
 from counterfoil.store.domain.instants import Instant, Reading, rfc3339
-from counterfoil.store.domain.model import Operation, Party, State
-from counterfoil.store.domain.outlook import NO_BARRIERS
+from counterfoil.store.domain.model import Assurance, Operation, Party, State
 from counterfoil.store.domain.plan import Step, make_steps
 from counterfoil.store.domain.states import Policy
 from counterfoil.store.domain.untrusted import escape_untrusted, safe_value
@@ -20,6 +19,8 @@ from counterfoil.store.rows import load_operations, run_from_row
 from counterfoil.store.weighing import authority_shown, barriers_of
 
 __all__ = ["ANSWER_ROOM", "Viewer", "history_entry", "party_of", "safe", "size_of"]
+
+_MOST_AROUND = 1_000
 
 ANSWER_ROOM = 7_000
 """Characters of JSON that the entries of one page may take, so that the whole answer stays under 10,000."""
@@ -42,10 +43,7 @@ class Viewer:
         """Look at an operation among the others of its run that it waits for, as `party` would."""
         place = {"namespace": operation.namespace, "run": operation.run}
         row = await connection.fetch_one("read_run", place)
-        around = [operation]
-        if operation.depends_on:
-            rows = await connection.fetch_all("read_operations", place)
-            around = list(await load_operations(connection, rows))
+        around = await self._around(connection, operation)
         run = None if row is None else run_from_row(row)
         barriers, authority = await barriers_of(
             connection,
@@ -57,15 +55,32 @@ class Viewer:
             now=now,
         )
         steps = make_steps(
-            around,
+            (operation,),
             run=run,
             now=now,
             policy=self.policy,
+            around=around,
             party=party,
-            barriers=lambda other: barriers if other.id == operation.id else NO_BARRIERS,
+            barriers=lambda _operation: barriers,
             authorities={operation.id: authority},
         )
-        return next(step for step in steps if step.operation.id == operation.id)
+        return steps[0]
+
+    async def _around(self, connection: Connection, operation: Operation) -> tuple[Operation, ...]:
+        """Read what an operation waits for, directly or not; the rest of its run is not read."""
+        around: dict[str, Operation] = {}
+        missing = list(operation.depends_on)
+        while missing and len(around) < _MOST_AROUND:
+            key = missing.pop()
+            if key in around or key == operation.key:
+                continue
+            row = await connection.fetch_one(
+                "read_operation", {"namespace": operation.namespace, "run": operation.run, "key": key}
+            )
+            for other in await load_operations(connection, () if row is None else (row,)):
+                around[key] = other
+                missing += other.depends_on
+        return tuple(around.values())
 
     async def lookup_args(self, connection: Connection, operation: Operation) -> str | None:
         """Read the args of the declared lookup."""
@@ -133,9 +148,26 @@ def history_entry(row: Row) -> dict[str, Any]:
         "seq": row["seq"],
         "at": rfc3339(row["at"]),
         "event": row["kind"],
-        "data": safe_value(json.loads(row["data"]), limit=120, items=12, depth=3),
+        "data": safe_value(_told(json.loads(row["data"])), limit=120, items=12, depth=3),
         "caller": safe_value(json.loads(row["caller"]), limit=80, items=12, depth=2),
     }
+
+
+_TIMES = frozenset(("at", "since", "since_floor", "until", "as_of"))
+
+
+def _told(data: Any, name: str = "") -> Any:
+    """Put an event's data into the words of answers: times as RFC 3339, assurance by its word."""
+    if isinstance(data, dict):
+        return {member: _told(value, member) for member, value in data.items()}
+    if isinstance(data, list):
+        return [_told(item) for item in data]
+    if isinstance(data, int) and not isinstance(data, bool):
+        if name == "assurance":
+            return Assurance(data).word
+        if name in _TIMES or name.endswith(("_at", "_until")):
+            return rfc3339(data)
+    return data
 
 
 def size_of(value: Any) -> int:

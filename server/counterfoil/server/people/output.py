@@ -52,10 +52,9 @@ def as_json_text(value: Any, *, compact: bool = False) -> str:
 
 def tell(text: str) -> None:
     """Write a line to stderr: what is not the answer itself."""
+    lines = text.expandtabs(2).splitlines()
     with suppress(OSError):
-        sys.stderr.write(
-            "".join(f"{escape_untrusted(line, limit=_LONGEST_LINE)}\n" for line in text.expandtabs(2).splitlines())
-        )
+        sys.stderr.write("".join(f"{escape_untrusted(line, limit=_LONGEST_LINE)}\n" for line in lines))
         sys.stderr.flush()
 
 

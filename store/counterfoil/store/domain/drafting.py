@@ -76,6 +76,11 @@ class Draft:
         return state_of(self.operation, self.now)
 
     @property
+    def party(self) -> Party:
+        """Who gives the command."""
+        return self._situation.party
+
+    @property
     def now(self) -> Instant:
         """The moment of the decision."""
         return self._situation.now.at

@@ -51,7 +51,6 @@ class EventKind(StrEnum):
     EFFECT_UNANNOUNCED = "effect_unannounced"
     RECEIPT_RECORDED = "receipt_recorded"
     RECEIPT_ACCEPTED = "receipt_accepted"
-    ACKNOWLEDGED_AGAIN = "acknowledged_again"
     FINDING_RECORDED = "finding_recorded"
     ATTEMPTS_SILENT = "attempts_silent"
     DISPUTE_OPENED = "dispute_opened"
@@ -165,8 +164,11 @@ def _unannounced(operation: Operation, event: Event) -> Operation:
 
 
 def _receipt_recorded(operation: Operation, event: Event) -> Operation:
-    receipt = Receipt(**{**event.data, "assurance": Assurance(event.data["assurance"])})
-    operation = _with_attempts(operation, (receipt.attempt,), is_touched=True)
+    """Keep a receipt; the holder's own, of its live attempt, ends that attempt."""
+    data = dict(event.data)
+    ending = {"outcome": Outcome.UNKNOWN, "ended_at": event.at} if data.pop("ends_attempt", False) else {}
+    receipt = Receipt(**{**data, "assurance": Assurance(data["assurance"])})
+    operation = _with_attempts(operation, (receipt.attempt,), is_touched=True, **ending)
     acknowledged = operation.acknowledged_at if receipt.final else receipt.recorded_at
     return replace(operation, receipts=(*operation.receipts, receipt), acknowledged_at=acknowledged)
 
@@ -286,8 +288,6 @@ def _applied(operation: Operation, event: Event) -> Operation:
                     for receipt in operation.receipts
                 ),
             )
-        case EventKind.ACKNOWLEDGED_AGAIN:
-            return replace(operation, acknowledged_at=event.at)
         case EventKind.FINDING_RECORDED:
             return replace(operation, findings=(*operation.findings, Finding(**data)))
         case EventKind.ATTEMPTS_SILENT:

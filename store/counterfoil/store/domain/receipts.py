@@ -58,8 +58,7 @@ def decide_receipt(
     row, known = classify(draft.operation, receipt, draft.before)
     warnings = _warnings(draft, receipt, given)
     if known is not None:
-        if row == "acknowledged":
-            draft.add(EventKind.ACKNOWLEDGED_AGAIN)
+        row = "duplicate" if row == "acknowledged" else row
         return draft.verdict(Command.RECEIPT, row, fields={"receipt": known}, warnings=warnings)
     store_receipt(draft, receipt, row)
     return draft.verdict(
@@ -100,10 +99,11 @@ def _owner(operation: Operation) -> int:
     if operation.standing:
         return operation.standing[0].attempt
     granted = operation.granted
-    if not granted:
-        return 0
-    open_ones = [attempt.number for attempt in granted if not attempt.outcome.is_without_effect]
-    return max(open_ones, default=granted[-1].number)
+    open_ones = [attempt for attempt in operation.attempts if not attempt.outcome.is_without_effect]
+    newest_open = max(open_ones, key=lambda attempt: (attempt.granted_at, attempt.number), default=None)
+    if newest_open is not None:
+        return newest_open.number
+    return granted[-1].number if granted else 0
 
 
 def _attempt(operation: Operation, number: int) -> Attempt | None:
@@ -217,10 +217,23 @@ def store_receipt(draft: Draft, receipt: Receipt, row: str) -> None:
         is_unproving and state in (State.PLANNED, State.FAILED)
     ):
         draft.add(EventKind.EFFECT_UNANNOUNCED)
-    draft.add(EventKind.RECEIPT_RECORDED, **to_data(receipt))
+    ends_attempt = True if _ends_attempt(draft, receipt) else None
+    draft.add(EventKind.RECEIPT_RECORDED, **to_data(receipt), ends_attempt=ends_attempt)
     kind = _dispute_opened(row, state)
     if kind is not None:
         open_dispute(draft, kind)
+
+
+def _ends_attempt(draft: Draft, receipt: Receipt) -> bool:
+    """Tell whether a receipt is the holder's own word that its live attempt is over."""
+    live = live_attempt(draft.operation, draft.now)
+    return (
+        live is not None
+        and receipt.is_accepted
+        and receipt.attempt == live.number
+        and live.holder is not None
+        and live.holder.is_holder(draft.party)
+    )
 
 
 def _dispute_opened(row: str, state: State) -> DisputeKind | None:

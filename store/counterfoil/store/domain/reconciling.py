@@ -7,6 +7,7 @@ from counterfoil.store.domain.drafting import Creation, Draft, Situation
 from counterfoil.store.domain.events import EventKind, to_data
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.model import (
+    Assurance,
     DisputeKind,
     Finding,
     Operation,
@@ -85,7 +86,7 @@ def _is_redelivered(operation: Operation, given: ReconcileFacts, situation: Situ
 
 def _decide(draft: Draft, given: ReconcileFacts, situation: Situation) -> Verdict:
     if given.end_lease and situation.is_person and _end_lease(draft):
-        if given.finding == "inconclusive":
+        if given.finding == "inconclusive" and given.receipt.external_id is None:
             _keep(draft, given, situation)
             return draft.verdict(Command.RECONCILE, "person_ends_lease")
         draft.before = draft.state
@@ -224,6 +225,26 @@ def is_unresolved_by_many(operation: Operation) -> bool:
     return len(moments) >= UNRESOLVED_AFTER
 
 
+def _receipt_in_a_denial(draft: Draft, given: ReconcileFacts, situation: Situation) -> Verdict | None:
+    """Take the receipt that comes inside a finding of no effect: no receipt is lost, and none outweighed."""
+    if given.receipt.external_id is None or given.receipt.assurance is Assurance.CLAIMED:
+        return None
+    receipt = make_receipt(draft, given.receipt, situation)
+    row, known = classify(draft.operation, receipt, draft.state)
+    _keep(draft, given, situation)
+    if known is None:
+        store_receipt(draft, receipt, row)
+    return draft.verdict(
+        Command.RECEIPT,
+        row,
+        fields={"receipt": known or receipt},
+        warnings=(
+            f"{given.finding} came with a receipt, and the receipt counts: leave the reference out where the "
+            "effect was not found",
+        ),
+    )
+
+
 def _performed_weakly(
     draft: Draft, given: ReconcileFacts, situation: Situation, receipt: Receipt, known: Receipt | None
 ) -> Verdict:
@@ -325,6 +346,9 @@ def _denied_by_a_person(draft: Draft, given: ReconcileFacts, situation: Situatio
 
 def _denied(draft: Draft, given: ReconcileFacts, situation: Situation) -> Verdict:
     """An agent's empty look, or one that showed nothing either way."""
+    with_receipt = _receipt_in_a_denial(draft, given, situation)
+    if with_receipt is not None:
+        return with_receipt
     operation, state = draft.operation, draft.state
     if _attempt_looked_for(operation, given) < (0 if operation.newest is None else operation.newest.number):
         return draft.verdict(Command.RECONCILE, "older")
