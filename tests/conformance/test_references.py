@@ -1,0 +1,152 @@
+"""What a reference is, and that none is lost: inside a denial, or beside an acknowledgement."""
+
+import pytest
+
+from counterfoil.store.domain.commands import Lookup
+from counterfoil.store.domain.model import Assurance
+from counterfoil.store.domain.states import Policy
+from journals import AGENT, ANOTHER, PERSON, open_desk
+
+pytestmark = pytest.mark.anyio
+
+LOOKUP = Lookup(tool="search_sent", settle_seconds=0)
+MESSAGE = {"kind": "message", "system": "smtp"}
+
+
+@pytest.mark.parametrize("finding", ["not_performed", "inconclusive"])
+async def test_a_receipt_inside_a_denial_is_kept_and_counts(tmp_path, finding):
+    async with open_desk(tmp_path) as desk:
+        await desk.begin(lookup=LOOKUP)
+        await desk.failure("unknown")
+        check = await desk.check()
+
+        answer = await desk.reconcile(finding, as_of=check["as_of"], external_id="m-1", **MESSAGE)
+
+        assert (answer["next"], answer["state"]) == ("continue", "succeeded")
+        assert "the receipt counts" in answer["warnings"][0]
+        assert (await desk.check())["receipts"][0]["external_id"] == "m-1"
+        assert (await desk.begin(lookup=LOOKUP))["next"] == "skip"
+
+
+@pytest.mark.parametrize(
+    "external_id",
+    ["\u200b", "\ufeff", "\u3164", "-", ".", "n/a", "NULL", "None", "unknown", "ok", "  "],
+    ids=ascii,
+)
+async def test_what_nobody_can_look_up_is_no_reference(tmp_path, external_id):
+    async with open_desk(tmp_path) as desk:
+        await desk.begin()
+        answer = await desk.receipt(external_id=external_id)
+        assert (answer["next"], answer["reason"]) == ("reconcile", "receipt_too_weak")
+        assert answer["state"] == "in_progress"
+
+
+async def test_the_operations_own_id_is_no_reference_of_another_system(tmp_path):
+    async with open_desk(tmp_path) as desk:
+        begun = await desk.begin()
+        answer = await desk.receipt(external_id=begun["operation"])
+        assert answer["reason"] == "receipt_too_weak"
+
+
+async def test_the_same_acknowledgement_again_postpones_nothing(tmp_path):
+    async with open_desk(tmp_path) as desk:
+        await desk.begin(lookup=LOOKUP)
+        await desk.failure("unknown")
+        await desk.receipt(external_id="q-1", final=False)
+        before = (await desk.check())["settle_until"]
+        desk.clock.advance(5)
+
+        answer = await desk.receipt(external_id="q-1", final=False)
+
+        assert (answer["next"], answer["reason"]) == ("continue", "duplicate")
+        assert (await desk.check())["settle_until"] == before
+
+
+async def test_a_receipt_after_an_acknowledgement_belongs_to_what_was_acknowledged(tmp_path):
+    async with open_desk(tmp_path) as desk:
+        await desk.begin()
+        await desk.failure("none", evidence={"status": 422})
+        assert (await desk.receipt(external_id="q-1", final=False))["state"] == "in_doubt"
+        answer = await desk.receipt(external_id="m-1")
+        assert (answer["reason"], answer["state"]) == ("recorded", "succeeded")
+
+
+async def test_the_holders_own_receipt_ends_its_attempt_for_a_person_too(tmp_path):
+    async with open_desk(tmp_path) as desk:
+        await desk.begin()
+        await desk.receipt(external_id="m-1")
+        assert (await desk.receipt(external_id="m-2"))["next"] == "ask"
+
+        answer = await desk.reconcile("not_performed", caller=PERSON)
+
+        assert (answer["reason"], answer["state"]) == ("recorded", "failed")
+
+
+async def test_a_strangers_receipt_does_not_end_the_holders_attempt(tmp_path):
+    async with open_desk(tmp_path) as desk:
+        await desk.begin()
+        await desk.receipt(external_id="m-1", caller=ANOTHER)
+        attempt = (await desk.check())["attempts"][0]
+        assert "ended_at" not in attempt
+
+
+async def test_finds_below_the_required_assurance_are_a_persons_question_in_the_end(tmp_path):
+    policy = Policy(assurance=(("*", Assurance.VERIFIED),))
+    async with open_desk(tmp_path, policy=policy) as desk:
+        await desk.begin(lookup=LOOKUP)
+        await desk.failure("unknown")
+        said = []
+        for _ in range(3):
+            desk.clock.advance(1)
+            check = await desk.check()
+            answer = await desk.reconcile("performed", as_of=check["as_of"], external_id="m-1", **MESSAGE)
+            said.append((answer["next"], answer["reason"]))
+        weak = ("reconcile", "receipt_too_weak")
+        assert said == [weak, weak, ("ask", "unresolved")]
+        assert (await desk.begin(lookup=LOOKUP))["reason"] == "unresolved"
+
+
+async def test_the_holder_is_told_that_the_lease_is_its_own_wherever_it_looks(tmp_path):
+    async with open_desk(tmp_path) as desk:
+        await desk.begin()
+        assert (await desk.check())["reason"] == "lease_held_by_you"
+        assert (await desk.plan())["steps"][0]["reason"] == "lease_held_by_you"
+        assert (await desk.check(caller=ANOTHER))["reason"] == "lease_held"
+        assert (await desk.plan(caller=ANOTHER))["steps"][0]["reason"] == "lease_held"
+
+
+async def test_an_integer_of_any_length_is_kept_exactly_and_shown_again(tmp_path):
+    long = 10**5_000 + 7
+    async with open_desk(tmp_path) as desk:
+        first = await desk.begin(args={"a": long}, lookup=Lookup(tool="t", args={"b": long}))
+        assert first["next"] == "perform"
+        await desk.receipt(external_id="m-1", evidence={"c": long})
+
+        assert (await desk.begin(args={"a": long}))["next"] == "skip"
+        assert (await desk.begin(args={"a": long + 1}))["reason"] == "identity_conflict"
+        for detail in ("args", "lookup", "evidence"):
+            text, offset = "", 0
+            while offset is not None:
+                page = await desk.check(detail=detail, offset=offset)
+                text, offset = text + page["content"], page.get("next_offset")
+            assert "1" + "0" * 4_999 + "7" in text
+
+
+async def test_a_look_without_its_time_says_what_is_missing(tmp_path):
+    async with open_desk(tmp_path) as desk:
+        await desk.begin(lookup=LOOKUP)
+        await desk.failure("unknown")
+        answer = await desk.reconcile("not_performed", caller=AGENT)
+        assert answer["reason"] == "settling"
+        assert "as_of is missing" in answer["warnings"][0]
+
+
+async def test_the_history_tells_times_and_assurance_in_words(tmp_path):
+    async with open_desk(tmp_path) as desk:
+        await desk.begin()
+        await desk.receipt(external_id="m-1")
+        history = (await desk.check(detail="full"))["history"]
+        granted = next(entry for entry in history if entry["event"] == "attempt_granted")
+        recorded = next(entry for entry in history if entry["event"] == "receipt_recorded")
+        assert granted["data"]["granted_at"].startswith("2026-11-29T12:00:00")
+        assert recorded["data"]["assurance"] == "reported"
