@@ -256,7 +256,12 @@ class Beginning:
                 await read_body(connection, operation, operation.checkpoint), detail="checkpoint"
             )
         if "duplicates" in verdict.fields:
-            answer["duplicates"] = self._view.present.duplicates(verdict.fields["duplicates"], now)
+            alike = verdict.fields["duplicates"]
+            answer["duplicates"] = self._view.present.duplicates(alike, now)
+            answer["recorded"] = {
+                "operation": alike[0].operation.id,
+                **await self._recorded(connection, alike[0].operation),
+            }
         warnings = list(verdict.warnings)
         if operation is not None:
             if _brings_another_payload(operation, given):

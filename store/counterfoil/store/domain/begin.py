@@ -29,6 +29,7 @@ from counterfoil.store.domain.states import (
     is_unresolved,
     next_generation,
     repeat_until,
+    settle,
     state_of,
 )
 from counterfoil.store.domain.table import Command
@@ -230,6 +231,11 @@ def _permit(
         and not attempts_used_up(operation, barriers)
     )
     free = "free_repeatable" if repeatable else "free"
+    if draft.before is State.IN_DOUBT and not repeatable and is_repeatable(operation, now, policy):
+        warnings += (
+            "a repeat needs the whole recorded body, which holds secrets that are not kept or was removed: "
+            "begin with your own args and payload, if you have them as they were sent",
+        )
     if operation.dispute is not None:
         return draft.verdict(Command.BEGIN, free, warnings=warnings)
     again = next(
@@ -326,6 +332,10 @@ def _grant(
     until = repeat_until(operation, policy)
     if generation == current_generation(operation) and terms.repeat is Repeat.KEYED and until is not None:
         ends.append(until)
+    if lease_seconds > policy.longest_lease_seconds:
+        warnings += (f"the lease is cut to the longest one, {policy.longest_lease_seconds:g} seconds",)
+    if terms.key_ttl_seconds is not None and micros(terms.key_ttl_seconds) <= settle(operation, policy):
+        warnings += ("key_ttl_seconds is no longer than the settle time: this key never permits a repeat",)
     reason = {
         State.PLANNED: "first_attempt",
         State.FAILED: "retry_after_failure",
