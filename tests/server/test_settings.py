@@ -36,6 +36,7 @@ policy = "block"
 [probes.main-branch]
 type = "git_ref"
 repository = "/srv/repository"
+ref = "refs/heads/main"
 [redact]
 names = ["pin"]
 patterns = ["tok_[a-z]+"]
@@ -71,7 +72,7 @@ def test_the_file_is_read_whole(tmp_path: Path) -> None:
     assert loaded.assurance == (AssuranceRule(action="git.push", require="verified"),)
     assert loaded.duplicates == (DuplicateRule(action="chat.post", compare="fingerprint"),)
     assert loaded.drift == {"model": "note", "policy": "block"}
-    assert loaded.probes == {"main-branch": {"type": "git_ref", "repository": "/srv/repository"}}
+    assert [(name, probe.type) for name, probe in loaded.probes.items()] == [("main-branch", "git_ref")]
     assert (loaded.redact_names, loaded.redact_patterns) == (("pin",), ("tok_[a-z]+",))
 
 
@@ -164,7 +165,7 @@ def test_postgresql_is_refused_as_not_supported_yet(tmp_path: Path) -> None:
         ("[authority]\naction = 'a'", "authority: it is a list of tables"),
         ("[drift]\nmodel = 'shrug'", "drift.model: it is one of none"),
         ("[probes]\nx = 5", "probes.x: it is a table"),
-        ("[probes.x]\nref = 'main'", "probes.x.type"),
+        ("[probes.x]\nref = 'main'", "probes.x.type: it is missing: one of git_commit"),
         ("[redact]\npatterns = ['(']", "redact.patterns[0]: it is no regular expression"),
         ("[redact]\nname = ['x']", "redact.name: it is not known; did you mean names"),
         ("namespace = 'a b'", "namespace: it has 1 to 100"),

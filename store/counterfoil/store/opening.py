@@ -10,6 +10,7 @@ from counterfoil.store.domain.states import Policy
 from counterfoil.store.journal import Journal
 from counterfoil.store.limits import Limits
 from counterfoil.store.planning import JournalIdentity
+from counterfoil.store.probing import Prober
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.redact import Redactor
 from counterfoil.store.sqlite import open_sqlite
@@ -40,6 +41,7 @@ async def open_journal(
     redact_patterns: tuple[str, ...] = (),
     limits: Limits | None = None,
     busy_timeout_seconds: float = 5.0,
+    prober: Prober | None = None,
 ) -> AsyncIterator[Journal]:
     """Open the journal in the file at `path`, making it where there is none; closed when the block ends.
 
@@ -75,4 +77,5 @@ async def open_journal(
             policy=replace(policy, history_lost_at=restored_at),
             clock=clock,
             limits=limits or Limits(),
+            prober=prober,
         )

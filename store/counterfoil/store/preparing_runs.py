@@ -8,11 +8,11 @@ from counterfoil.store.domain.commands import BeginOperation, BeginRun, Criterio
 from counterfoil.store.domain.context import normal_context
 from counterfoil.store.domain.criteria import criteria_text
 from counterfoil.store.domain.progress import ProgressFacts
-from counterfoil.store.domain.runs import RunGiven
+from counterfoil.store.domain.runs import RunGiven, SpecGiven
 from counterfoil.store.errors import InvalidArgument, TooLarge
 from counterfoil.store.preparing import Bodies, Preparer, attempt_number, duration
 
-__all__ = ["PreparedContext", "prepare_context", "prepare_progress", "prepare_run"]
+__all__ = ["PreparedContext", "prepare_context", "prepare_progress", "prepare_run", "prepare_spec"]
 
 MOST_CRITERIA = 500
 """Criteria in one spec."""
@@ -68,22 +68,36 @@ def prepare_run(command: BeginRun, *, prepare: Preparer, bodies: Bodies) -> RunG
     twice = next((key for key in keys if keys.count(key) > 1), None)
     if twice is not None:
         raise InvalidArgument("plan.key", f"stands twice: {twice}", accepted="one step for each key")
+    spec = prepare_spec(command.spec or Spec(), prepare=prepare, bodies=bodies)
     return RunGiven(
         namespace=prepare.namespace,
         run=name,
         workflow=prepare.text(command.workflow, name="workflow"),
         workflow_version=prepare.text(command.workflow_version, name="workflow_version"),
         goal=prepare.text(command.goal, name="goal"),
-        spec_uri=None if command.spec is None else prepare.text(command.spec.uri, name="spec.uri"),
-        spec_digest=None if command.spec is None else prepare.text(command.spec.digest, name="spec.digest"),
+        spec_uri=spec.uri,
+        spec_digest=spec.digest,
         schedule_name=prepare.text(command.schedule_name, name="schedule.name"),
         schedule_occurrence=prepare.text(command.schedule_occurrence, name="schedule.occurrence"),
         parent=parent,
-        criteria=None if command.spec is None else _criteria(command.spec, prepare=prepare, bodies=bodies),
+        criteria=spec.criteria,
         accept_reason=prepare.text(command.accept_reason, name="accept_drift.reason"),
         lease_seconds=duration(command.lease_seconds, name="lease_seconds") or 300,
         holder_name=prepare.text(command.holder, name="holder"),
         steps=steps,
+    )
+
+
+def prepare_spec(spec: Spec, *, prepare: Preparer, bodies: Bodies) -> SpecGiven:
+    """Prepare the specification that a run is held against.
+
+    Raises:
+        InvalidArgument, TooLarge: naming the field; nothing was stored.
+    """
+    return SpecGiven(
+        uri=prepare.text(spec.uri, name="spec.uri"),
+        digest=prepare.text(spec.digest, name="spec.digest"),
+        criteria=_criteria(spec, prepare=prepare, bodies=bodies),
     )
 
 

@@ -21,9 +21,11 @@ __all__ = [
     "RunFacts",
     "RunGiven",
     "RunVerdict",
+    "SpecGiven",
     "decide_begin_run",
     "decide_finish_run",
     "decide_run_progress",
+    "decide_set_spec",
     "is_held_by_another",
 ]
 
@@ -50,6 +52,15 @@ class RunGiven:
     lease_seconds: float = 300
     holder_name: str | None = None
     steps: tuple[BeginGiven, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecGiven:
+    """A specification in normal form; `criteria` is the digest of their text."""
+
+    uri: str | None = None
+    digest: str | None = None
+    criteria: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -408,3 +419,19 @@ def decide_run_progress(
     for event in events:
         after = evolve_run(after, event, namespace=run.namespace, name=run.run)
     return RunVerdict(next="continue", reason="recorded", run=after, events=events)
+
+
+def decide_set_spec(run: Run, given: SpecGiven, situation: Situation) -> RunVerdict:
+    """Hold a run against a specification, whoever holds the run; one that is over takes no other."""
+    said = {"spec_uri": given.uri, "spec_digest": given.digest, "criteria": given.criteria}
+    if all(value is None or getattr(run, name) == value for name, value in said.items()):
+        return RunVerdict(next="continue", reason="duplicate", run=run)
+    if run.finished_as in ("completed", "cancelled"):
+        return RunVerdict(next="stop", reason="run_finished", run=run)
+    event = _event(EventKind.RUN_BEGUN, situation.now.at, said)
+    return RunVerdict(
+        next="continue",
+        reason="recorded",
+        run=evolve_run(run, event, namespace=run.namespace, name=run.run),
+        events=(event,),
+    )
