@@ -379,6 +379,24 @@ async def test_a_persons_grant_for_an_operation_permits_one_more_attempt_each(tm
         await verified(desk)
 
 
+async def test_a_persons_grant_for_an_operation_since_a_restore_answers_for_the_gap(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock, policy=GATED) as desk:
+        await pay(desk)
+        await grant(desk)
+    clock.advance(60)
+    with sqlite3.connect(tmp_path / "journal.db") as file:
+        file.execute("INSERT INTO restores (restored_at, backed_up_at) VALUES (?, ?)", (clock.at, START))
+    async with open_desk(tmp_path, clock=clock, policy=GATED) as desk:
+        assert await seen(desk) == {"ask: history_gap"}
+        await grant(desk, action="*")
+        assert await seen(desk) == {"ask: history_gap"}
+        assert verb(await request(desk)) == "ask: history_gap"
+        await grant(desk)
+        assert await seen(desk) == {"begin: first_attempt"}
+        await verified(desk)
+
+
 async def test_the_operators_grant_holds_while_it_stands_in_the_file_and_is_on_record_once_used(
     tmp_path: Path,
 ) -> None:

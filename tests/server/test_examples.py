@@ -13,11 +13,18 @@ STORY_SECONDS = 60
 """Bound on one story; each takes about five seconds, two of them the wait for a lease."""
 
 LAST_LINES = {
+    "approval_expired": "renewed by the person: 1 release",
     "crash_before_receipt": "1 mail, 1 charge",
     "regenerated_text": "2 requests, the same to the byte; 1 letter",
 }
 
 FAULTS = {
+    "without the rule nobody is asked": (
+        "approval_expired/run.py",
+        'action = "deploy.*"',
+        'action = "mail.*"',
+        "AssertionError: perform: first_attempt",
+    ),
     "a lookup that finds nothing leads to a second mail": (
         "crash_before_receipt/outside.py",
         'if message["Message-Id"] == wanted), None)',
