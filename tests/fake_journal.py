@@ -28,6 +28,7 @@ class FakeJournal:
 
     begin_operation = record_receipt = record_failure = reconcile_operation = resume_plan = _ask
     begin_run = record_progress = close_operation = finish_run = find_operations = _ask
+    request_authority = verify_operation = _ask
 
     async def suggest(self, kind: str, beginning: str) -> tuple[list[str], bool]:
         """Give back what was asked, and say that there is no more."""

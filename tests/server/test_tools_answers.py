@@ -35,7 +35,9 @@ CALLS: dict[str, dict[str, Any]] = {
     "record_progress": {**REF, "attempt": 1},
     "close_operation": {**REF, "outcome": "cancelled", "reason": "given up"},
     "finish_run": {"run": BEGIN["run"], "outcome": "completed"},
+    "request_authority": {**REF, "why": "the invoice is due"},
     "find_operations": {"text": "alice"},
+    "verify_operation": REF,
 }
 CLIENT = ClientInfo(connection="stdio-1")
 

@@ -7,14 +7,14 @@ from counterfoil.store.cursors import FoundCursor, read_found_cursor, write_foun
 from counterfoil.store.domain.answers import guidance_for
 from counterfoil.store.domain.canonical import canonical_json, digest
 from counterfoil.store.domain.commands import Caller, FindOperations
-from counterfoil.store.domain.instants import Instant, parse_rfc3339, rfc3339
-from counterfoil.store.domain.model import Operation, State
-from counterfoil.store.domain.plan import Step, make_steps
+from counterfoil.store.domain.instants import parse_rfc3339, rfc3339
+from counterfoil.store.domain.model import Party, State
+from counterfoil.store.domain.plan import Step
 from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.presenting import without_none
 from counterfoil.store.protocol import Connection, Row
-from counterfoil.store.rows import load_operations, run_from_row
-from counterfoil.store.viewing import ANSWER_ROOM, Viewer, safe, size_of
+from counterfoil.store.rows import load_operations
+from counterfoil.store.viewing import ANSWER_ROOM, Viewer, party_of, safe, size_of
 
 __all__ = ["Finder"]
 
@@ -22,8 +22,6 @@ _USUAL = 20
 _MOST = 50
 _MOST_SUGGESTED = 100
 """What the protocol allows in one completion."""
-_MOST_DEPENDENCIES = 200
-"""Operations read for one entry, to tell whether what it waits for is done."""
 
 
 class Finder:
@@ -47,7 +45,7 @@ class Finder:
         most = min(command.limit or _USUAL, _MOST)
 
         async def work(connection: Connection) -> dict[str, Any]:
-            return await self._page(connection, wanted, after, most)
+            return await self._page(connection, wanted, after, most, party_of(caller))
 
         return await self._view.database.read(work)
 
@@ -93,7 +91,12 @@ class Finder:
         }
 
     async def _page(
-        self, connection: Connection, wanted: Mapping[str, Any], after: FoundCursor | None, most: int
+        self,
+        connection: Connection,
+        wanted: Mapping[str, Any],
+        after: FoundCursor | None,
+        most: int,
+        party: Party,
     ) -> dict[str, Any]:
         now = self._view.clock().at
         place = {"namespace": self._view.namespace, "now": now, **wanted}
@@ -108,13 +111,12 @@ class Finder:
         )
         shown: list[dict[str, Any]] = []
         damaged = passed = used = 0
-        known: dict[str, Row | None] = {}
         for row in rows[:most]:
             operation = next(iter(await load_operations(connection, (row,))), None)
             if operation is None:
                 damaged += 1
             else:
-                entry = self._shown(await self._step(connection, operation, now, known))
+                entry = self._shown(await self._view.step_of(connection, operation, now, party=party))
                 used += size_of(entry)
                 if used > ANSWER_ROOM and shown:
                     break
@@ -152,31 +154,6 @@ class Finder:
                 "changed_meanwhile": True if has_moved else None,
             }
         )
-
-    async def _step(
-        self, connection: Connection, operation: Operation, now: Instant, known: dict[str, Row | None]
-    ) -> Step:
-        """Look at an operation with what it waits for; `known` keeps the runs that were read."""
-        place = {"namespace": operation.namespace, "run": operation.run}
-        if operation.run not in known:
-            known[operation.run] = await connection.fetch_one("read_run", place)
-        row = known[operation.run]
-        around: dict[str, Operation] = {}
-        missing = [key for key in operation.depends_on if key != operation.key]
-        while missing and len(around) < _MOST_DEPENDENCIES:
-            key = missing.pop()
-            found = await connection.fetch_one("read_operation", {**place, "key": key})
-            for other in await load_operations(connection, () if found is None else (found,)):
-                around[key] = other
-                missing += [name for name in other.depends_on if name not in around and name != operation.key]
-        [step] = make_steps(
-            (operation,),
-            run=None if row is None else run_from_row(row),
-            now=now,
-            policy=self._view.policy,
-            around=tuple(around.values()),
-        )
-        return step
 
     def _shown(self, step: Step) -> dict[str, Any]:
         operation = step.operation

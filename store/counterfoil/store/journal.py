@@ -70,6 +70,7 @@ from counterfoil.store.resolving import (
     criteria_of,
     has_decided,
     operation_or_fault,
+    was_called,
 )
 from counterfoil.store.rows import run_from_row
 from counterfoil.store.running import RunKeeping, save_context
@@ -388,7 +389,15 @@ class Journal:
             operation, run = await self._existing(connection, reference)
             if given.attempt is not None or not operation.granted:
                 _check_attempt(operation, given.attempt or 1)
-            verdict = decide_progress(operation, given, situation)
+            is_redelivered = await was_called(
+                connection,
+                namespace=operation.namespace,
+                run=operation.run,
+                operation=operation.id,
+                kind=EventKind.PROGRESSED,
+                call_id=caller.call_id,
+            )
+            verdict = decide_progress(operation, replace(given, is_redelivered=is_redelivered), situation)
             answer = await self._conclude(connection, verdict, operation, run, bodies, caller, situation)
             attempt = verdict.fields.get("attempt")
             if attempt is not None and verdict.after is not None:

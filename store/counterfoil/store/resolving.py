@@ -12,7 +12,7 @@ from counterfoil.store.domain.untrusted import escape_untrusted
 from counterfoil.store.errors import Ambiguous, InvalidArgument, NotFound
 from counterfoil.store.preparing import Preparer, Reference
 from counterfoil.store.protocol import Connection, Row
-from counterfoil.store.rows import load_operation
+from counterfoil.store.rows import load_operation, to_json
 
 __all__ = [
     "ambiguous_attach",
@@ -22,6 +22,7 @@ __all__ = [
     "no_such_run",
     "operation_or_fault",
     "read_body",
+    "was_called",
     "warnings_of_others",
 ]
 
@@ -169,6 +170,25 @@ async def has_decided(connection: Connection, operation: Operation, call_id: str
         row["kind"] == EventKind.DECIDED.value and json.loads(row["caller"]).get("call_id") == call_id
         for row in rows
     )
+
+
+async def was_called(
+    connection: Connection, *, namespace: str, run: str, operation: str, kind: EventKind, call_id: str | None
+) -> bool:
+    """Tell whether the call of that id was carried out before; `operation` is empty for the run itself."""
+    if call_id is None:
+        return False
+    row = await connection.fetch_one(
+        "called_before",
+        {
+            "namespace": namespace,
+            "run": run,
+            "operation": operation,
+            "kind": kind.value,
+            "call_id": to_json({"call_id": call_id})[1:-1],
+        },
+    )
+    return row is not None
 
 
 async def read_body(connection: Connection, operation: Operation, digest: str) -> str | None:

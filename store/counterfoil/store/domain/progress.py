@@ -15,12 +15,16 @@ __all__ = ["ProgressFacts", "decide_progress"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressFacts:
-    """Progress in normal form; `checkpoint` is a digest, `attempt` None stands for the newest."""
+    """Progress in normal form; `checkpoint` is a digest, `attempt` None stands for the newest.
+
+    `is_redelivered`: the same call was taken before and changes nothing.
+    """
 
     attempt: int | None = None
     message: str | None = None
     fraction: float | None = None
     checkpoint: str | None = None
+    is_redelivered: bool = False
 
 
 def decide_progress(operation: Operation, given: ProgressFacts, situation: Situation) -> Verdict:
@@ -31,6 +35,8 @@ def decide_progress(operation: Operation, given: ProgressFacts, situation: Situa
         return draft.verdict(Command.PROGRESS, "older")
     if newest.holder is None or not newest.holder.is_holder(situation.party):
         return draft.verdict(Command.PROGRESS, "another_caller")
+    if given.is_redelivered:
+        return draft.verdict(Command.PROGRESS, "its_holder", fields={"attempt": draft.operation.newest})
     is_revived = draft.before is State.IN_DOUBT and _may_revive(draft.operation, newest, draft.now)
     until = _extended(draft.operation, newest, situation)
     if draft.before is State.IN_PROGRESS or (is_revived and until > draft.now):

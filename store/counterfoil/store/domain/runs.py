@@ -25,6 +25,7 @@ __all__ = [
     "decide_begin_run",
     "decide_finish_run",
     "decide_run_progress",
+    "held_until",
     "decide_set_spec",
     "is_held_by_another",
 ]
@@ -34,7 +35,7 @@ _DONE = frozenset((State.SUCCEEDED, State.TIMED_OUT, State.CANCELLED, State.COMP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunGiven:
-    """A begin_run in normal form. Durations in seconds."""
+    """A begin_run in normal form. Durations in seconds. `is_redelivered`: the same call was taken before."""
 
     namespace: str
     run: str
@@ -50,6 +51,7 @@ class RunGiven:
     criteria: str | None = None
     accept_reason: str | None = None
     lease_seconds: float = 300
+    is_redelivered: bool = False
     holder_name: str | None = None
     steps: tuple[BeginGiven, ...] = ()
 
@@ -107,6 +109,21 @@ def is_held_by_another(run: Run, operations: Sequence[Operation], party: Party, 
     )
 
 
+def held_until(run: Run, operations: Sequence[Operation], now: Instant) -> Instant:
+    """Give when the hold on a run ends if nothing prolongs it; not before now."""
+    ends = [now, run.held_until or now]
+    for operation in operations:
+        attempt = live_attempt(operation, now)
+        if (
+            attempt is not None
+            and attempt.holder is not None
+            and run.holder is not None
+            and attempt.holder.is_holder(run.holder)
+        ):
+            ends.append(attempt.lease_until)
+    return max(ends)
+
+
 def decide_begin_run(given: RunGiven, facts: RunFacts, situation: Situation) -> RunVerdict:
     """Start a run, or come back to it; take the steps that its plan adds.
 
@@ -116,13 +133,22 @@ def decide_begin_run(given: RunGiven, facts: RunFacts, situation: Situation) -> 
     run, now = facts.run, situation.now.at
     if run is not None:
         if run.finished_as == "completed":
-            return RunVerdict(next="skip", reason="already_succeeded", run=run)
+            return RunVerdict(
+                next="skip",
+                reason="already_succeeded",
+                run=run,
+                warnings=_open_questions(facts.operations, now),
+            )
         if run.finished_as == "cancelled":
             return RunVerdict(
                 next="skip", reason="cancelled", run=run, warnings=_open_questions(facts.operations, now)
             )
+        if given.is_redelivered and run.finished_as is not None:
+            return RunVerdict(next="stop", reason="run_finished", run=run)
         if is_held_by_another(run, facts.operations, situation.party, now):
             return RunVerdict(next="wait", reason="run_held", run=run)
+        if given.is_redelivered:
+            return RunVerdict(next="continue", reason="resumed", run=run)
     events = [_event(EventKind.RUN_BEGUN, now, _begun(given))]
     if run is not None and run.finished_as == "failed":
         events.append(_event(EventKind.RUN_REOPENED, now, {}))
@@ -357,10 +383,14 @@ def decide_finish_run(
     situation: Situation,
     *,
     unmet_criteria: Sequence[str] = (),
+    is_redelivered: bool = False,
 ) -> RunVerdict:
-    """Finish a run. `completed` is refused while anything is open, planned, failed or unmet."""
+    """Finish a run. `completed` is refused while anything is open, planned, failed or unmet.
+
+    A redelivered call changes nothing, also where the run was begun again since.
+    """
     now = situation.now.at
-    if run.finished_as == outcome:
+    if run.finished_as == outcome or (is_redelivered and run.finished_as is None):
         return RunVerdict(next="continue", reason="duplicate", run=run)
     if run.finished_as is not None:
         return RunVerdict(next="stop", reason="run_finished", run=run)
@@ -392,6 +422,7 @@ def decide_run_progress(
     message: str | None,
     fraction: float | None,
     checkpoint: str | None,
+    is_redelivered: bool = False,
 ) -> RunVerdict:
     """Note progress of a run and prolong its hold; while another session holds it nothing is taken."""
     now = situation.now.at
@@ -399,14 +430,18 @@ def decide_run_progress(
         return RunVerdict(next="stop", reason="run_finished", run=run)
     if is_held_by_another(run, operations, situation.party, now):
         return RunVerdict(next="wait", reason="run_held", run=run)
+    if is_redelivered:
+        return RunVerdict(next="continue", reason="duplicate", run=run)
+    is_its_own = run.holder is not None and run.holder.is_holder(situation.party)
+    until = now + micros(situation.policy.lease_seconds)
     events = (
         _event(
             EventKind.RUN_HELD,
             now,
             {
                 "holder": to_data(situation.party),
-                "holder_name": run.holder_name,
-                "until": now + micros(situation.policy.lease_seconds),
+                "holder_name": run.holder_name if is_its_own else None,
+                "until": max(until, run.held_until or 0) if is_its_own else until,
             },
         ),
         _event(
