@@ -96,18 +96,21 @@ class Auditor:
         """Give the newest events, oldest of them first."""
 
         async def work(connection: Connection) -> list[dict[str, Any]]:
-            rows = await connection.fetch_all(
-                "latest_events",
-                {
-                    "namespace": self._view.namespace,
-                    "run": None if run is None else self._view.prepare.name(run, name="run"),
-                    "most": limit,
-                },
-            )
-            return [
-                {"run": row["run"], "operation": row["operation"], **history_entry(row)}
-                for row in reversed(rows)
+            namespace = self._view.namespace
+            names = [None if run is None else self._view.prepare.name(run, name="run")]
+            if run is None:
+                # An event moves its run to the front: what is newest lies in the runs touched last.
+                recent = await connection.fetch_all("near_runs", {"namespace": namespace, "most": limit})
+                names = [row["run"] for row in recent]
+            rows = [
+                row
+                for name in names
+                for row in await connection.fetch_all(
+                    "latest_events", {"namespace": namespace, "run": name, "most": limit}
+                )
             ]
+            rows = sorted(rows, key=lambda row: (row["at"], row["run"], row["seq"]))[-limit:]
+            return [{"run": row["run"], "operation": row["operation"], **history_entry(row)} for row in rows]
 
         return await self._view.database.read(work)
 

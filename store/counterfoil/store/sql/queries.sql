@@ -98,13 +98,20 @@ ORDER BY position;
 
 -- name: look_alikes
 -- Candidates only: the domain decides what looks alike. Of many, those that cannot be set aside come first.
+-- A union, because each part then has an index of its own, and a large run is not read through.
 SELECT * FROM operations
-WHERE namespace = :namespace AND run = :run AND action = :action AND id <> :id
-    AND (fingerprint = :fingerprint OR (target_folded = :target_folded AND target_folded <> '')
-        OR (args_digest = :args_digest
+WHERE namespace = :namespace AND run = :run AND id <> :id
+    AND key IN (
+        SELECT key FROM operations
+        WHERE namespace = :namespace AND run = :run AND action = :action AND target_folded = :target_folded
+            AND (target_folded <> '' OR fingerprint = :fingerprint)
+        UNION
+        SELECT key FROM operations
+        WHERE namespace = :namespace AND run = :run AND action = :action AND args_digest = :args_digest
             AND (target_folded = '' OR :target_folded = ''
                 OR replace(target_folded, :target_folded, '') <> target_folded
-                OR replace(:target_folded, target_folded, '') <> :target_folded)))
+                OR replace(:target_folded, target_folded, '') <> :target_folded)
+    )
 ORDER BY
     CASE WHEN state IN ('succeeded', 'timed_out', 'cancelled', 'compensated') THEN 1 ELSE 0 END,
     CASE WHEN fingerprint = :fingerprint THEN 0 ELSE 1 END,
@@ -332,10 +339,10 @@ WHERE namespace = :namespace AND run = :run AND operation = :operation AND kind 
 LIMIT 1;
 
 -- name: latest_events
--- The newest events of a namespace by time, for people who watch.
+-- The newest events of a run, for people who watch.
 SELECT * FROM events
-WHERE namespace = :namespace AND (:run IS NULL OR run = :run)
-ORDER BY at DESC, run, seq DESC
+WHERE namespace = :namespace AND run = :run
+ORDER BY seq DESC
 LIMIT :most;
 
 -- name: save_body
@@ -550,6 +557,19 @@ SELECT namespace, run, created_at, touched_at, last_seq, head, operations, workf
 FROM runs
 WHERE namespace = :namespace AND run > :after
 ORDER BY run
+LIMIT :most;
+
+-- name: count_runs
+-- Exactly one row: how much an export of one run, or of all, will hold.
+SELECT COUNT(*) AS runs, COALESCE(SUM(operations), 0) AS operations, COALESCE(SUM(last_seq), 0) AS events
+FROM runs
+WHERE namespace = :namespace AND (:run IS NULL OR run = :run);
+
+-- name: bodies_page
+-- A stretch of the bodies of a run by digest.
+SELECT digest, body, stored_at FROM bodies
+WHERE namespace = :namespace AND run = :run AND digest > :after
+ORDER BY digest
 LIMIT :most;
 
 -- name: old_bodies
