@@ -80,8 +80,8 @@ CREATE TABLE operations (
     CHECK (state <> 'in_progress' OR lease_until IS NOT NULL)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX operations_by_target ON operations (namespace, run, action, target_folded);
-CREATE INDEX operations_by_args ON operations (namespace, run, action, args_digest);
+CREATE INDEX operations_by_target ON operations (namespace, run, action, target_folded, fingerprint);
+CREATE INDEX operations_by_args ON operations (namespace, run, action, args_digest, target_folded);
 CREATE INDEX operations_by_state ON operations (namespace, run, state);
 
 CREATE TABLE attempts (
