@@ -16,6 +16,7 @@ LAST_LINES = {
     "approval_expired": "renewed by the person: 1 release",
     "crash_before_receipt": "1 mail, 1 charge",
     "regenerated_text": "2 requests, the same to the byte; 1 letter",
+    "scheduled_twice": "2 slots, 2 posts",
 }
 
 FAULTS = {
@@ -48,6 +49,12 @@ FAULTS = {
         'text=recorded, key=answer["idempotency_key"]',
         "text=recorded, key=key",
         "AssertionError: the second request was not the first one",
+    ),
+    "a run that is named after the time of its start posts twice for one slot": (
+        "scheduled_twice/agent.py",
+        'step = {"run": f"night-report/{slot}",',
+        'step = {"run": f"night-report/{begun[\'as_of\']}",',
+        "AssertionError: 2 posts for one slot",
     ),
 }
 
@@ -91,7 +98,8 @@ def test_an_example_holds_what_it_promises(name: str, tmp_path: Path) -> None:
 def test_an_example_fails_where_the_promise_is_broken(fault: str, tmp_path: Path) -> None:
     file, right, wrong, said = FAULTS[fault]
     story = tmp_path / "story"
-    shutil.copytree(EXAMPLES / Path(file).parent, story, ignore=shutil.ignore_patterns("__pycache__"))
+    for folder, place in ((Path(file).parent, story), ("shared", tmp_path / "shared")):
+        shutil.copytree(EXAMPLES / folder, place, ignore=shutil.ignore_patterns("__pycache__"))
     source = (story / Path(file).name).read_text()
     assert source.count(right) == 1
     (story / Path(file).name).write_text(source.replace(right, wrong))

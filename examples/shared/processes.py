@@ -1,0 +1,56 @@
+"""The processes of a story: each is an agent's session, reads a clean environment, and ends in any case."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+BOUND_SECONDS = 60
+"""Bound on one process; none of them takes more than a few seconds."""
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Give the environment without the settings and the conversation of whoever runs the story."""
+    own = ("COUNTERFOIL_", "CLAUDE_CODE_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(own)}
+    return {**kept, "XDG_CONFIG_HOME": str(folder)}
+
+
+def start(script: Path, *words: str, folder: Path) -> subprocess.Popen:
+    """Start a session; its first argument is the story's folder."""
+    process = subprocess.Popen(
+        [sys.executable, str(script), str(folder), *words],
+        env=environment(folder),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    watchdog = threading.Timer(BOUND_SECONDS, process.kill)
+    watchdog.daemon = True
+    watchdog.start()
+    return process
+
+
+def read_until(process: subprocess.Popen, last: str) -> list[str]:
+    """Read what a session says, up to the line `last`."""
+    said = []
+    while not said or said[-1] != last:
+        line = process.stdout.readline()
+        assert line, f"the session ended before it said {last!r}; it said {said}"
+        said.append(line.strip())
+    return said
+
+
+def kill(process: subprocess.Popen) -> None:
+    """Kill a session, as a power cut would."""
+    process.kill()
+    assert process.wait(BOUND_SECONDS) == -signal.SIGKILL
+
+
+def told(process: subprocess.Popen, typed: str = "") -> list[str]:
+    """Let a session go on to its end, and give what it said since."""
+    out, _ = process.communicate(typed, timeout=BOUND_SECONDS)
+    assert process.returncode == 0, f"a session ended with {process.returncode} after {out!r}"
+    return out.splitlines()
