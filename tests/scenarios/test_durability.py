@@ -137,7 +137,7 @@ async def test_one_damaged_operation_is_held_and_the_others_are_served(tmp_path:
         plan = await desk.plan(include="open")
         assert [(step["key"], step["next"], step["reason"]) for step in plan["steps"]] == [
             ("waits", "wait", "dependency"),
-            ("new", "wait", "lease_held"),
+            ("new", "wait", "lease_held_by_you"),
         ]
         assert (plan["complete"], plan["damaged"]) == (False, 1)
         (problem,) = (await desk.journal.reader.verify()).faults

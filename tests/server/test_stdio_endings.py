@@ -177,7 +177,7 @@ def test_a_client_of_the_handshake_era_is_served(version: str) -> None:
         assert hello["protocolVersion"] == version
         assert hello["instructions"].startswith("Before every action")
         listed = process.ask({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})["result"]["tools"]
-        assert [tool["name"] for tool in listed] == [
+        assert [tool["name"] for tool in listed][:6] == [
             "begin_operation",
             "record_receipt",
             "record_failure",
