@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from counterfoil.store.comparing import hides_the_same
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.begin import BeginFacts, BeginGiven
 from counterfoil.store.domain.commands import Json
@@ -103,6 +104,8 @@ class Beginning:
             original=original,
             barriers=barriers,
             gap_at=self._view.policy.history_lost_at,
+            is_same_but_for_secrets=operation is not None
+            and await self._hides_the_same(connection, operation, given, bodies),
             authority=await self._authority(
                 connection,
                 given,
@@ -163,6 +166,23 @@ class Beginning:
             described=described,
             args=None if text is None else value_of(text),
             named=named,
+        )
+
+    async def _hides_the_same(
+        self, connection: Connection, operation: Operation, given: BeginGiven, bodies: Bodies
+    ) -> bool:
+        """Tell whether only the marks differ that another journal put in place of the same secrets."""
+        recorded, offered = operation.description, given.description
+        if recorded.fingerprint == offered.fingerprint or recorded.action != offered.action:
+            return False
+        redactor = self._view.prepare.redactor
+        args = given_args = None
+        if recorded.args_digest is not None:
+            args = await read_body(connection, operation, recorded.args_digest)
+        if offered.args_digest is not None:
+            given_args = bodies.texts[offered.args_digest]
+        return hides_the_same(recorded.target, offered.target, redactor) and hides_the_same(
+            args, given_args, redactor
         )
 
     async def _look_alikes(self, connection: Connection, given: BeginGiven) -> tuple[Operation, ...]:

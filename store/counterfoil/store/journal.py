@@ -121,7 +121,7 @@ class Journal:
         self._authorizing = Authorizing(self._view)
         self._verifier = Verifier(self._view, prober=prober, reconcile=self.reconcile_operation)
         self.reader = Auditor(self._view)
-        self.keeper = Keeper(self._view)
+        self.keeper = Keeper(self._view, identity=identity)
 
     async def begin_operation(self, command: BeginOperation, caller: Caller) -> dict[str, Any]:
         """Ask for permission to perform one effect; only `next: perform` gives it.

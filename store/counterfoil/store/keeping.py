@@ -1,4 +1,4 @@
-"""Keeping a journal for years: backups, pruning, and what a person accepts as lost.
+"""Keeping a journal for years: backups, pruning, exports and imports, and what a person accepts as lost.
 
 The rooms of a person's commands, beside the ones of agents; see also `restoring`, which needs no journal.
 """
@@ -6,14 +6,21 @@ The rooms of a person's commands, beside the ones of agents; see also `restoring
 import os
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from counterfoil.store.domain.commands import Caller
 from counterfoil.store.domain.instants import Instant, micros
 from counterfoil.store.errors import Forbidden, InvalidArgument, JournalUnavailable
+from counterfoil.store.exporting import Exporter
+from counterfoil.store.importing import Importer, Taken
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.pruning import Pruned, prune_run
+from counterfoil.store.spool import Spool
 from counterfoil.store.viewing import Viewer
 from counterfoil.store.writing import caller_text
+
+if TYPE_CHECKING:
+    from counterfoil.store.planning import JournalIdentity
 
 __all__ = ["AcceptedGap", "Backup", "Keeper"]
 
@@ -41,8 +48,9 @@ class AcceptedGap:
 class Keeper:
     """Keeps one namespace of one journal; a backup holds all of them."""
 
-    def __init__(self, view: Viewer) -> None:
+    def __init__(self, view: Viewer, *, identity: "JournalIdentity") -> None:
         self._view = view
+        self._identity = identity
 
     async def backup(self, path: str | os.PathLike[str]) -> Backup:
         """Copy the whole journal to a new file while it is in use.
@@ -122,6 +130,14 @@ class Keeper:
         """
         reclaim = getattr(self._view.database, "reclaim", None)
         return None if reclaim is None else int(await reclaim())
+
+    def export(self, *, run: str | None = None) -> AsyncIterator[str]:
+        """Give the lines of an export; see `exporting`."""
+        return Exporter(self._view, identity=self._identity).lines(run)
+
+    async def take_in(self, spool: Spool, caller: Caller) -> Taken:
+        """Add the evidence of an export; see `importing`."""
+        return await Importer(self._view).take_in(spool, caller)
 
     async def _pages(self) -> AsyncIterator[Sequence[Row]]:
         after = ""

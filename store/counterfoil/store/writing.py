@@ -153,7 +153,7 @@ async def carry_out(
             await save_operation(connection, change.before, change.after, now)
     for row in rows:
         await connection.execute("append_event", row)
-    said = "".join(row["data"] for row in rows)
+    said = "".join(str(row["data"]) for row in rows)
     for name_of_body, text in bodies.texts.items():
         # A body that no event refers to is nobody's: a payload worded anew, or one that was pruned.
         if name_of_body not in said:

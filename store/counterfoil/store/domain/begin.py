@@ -65,7 +65,8 @@ class BeginFacts:
     `original` the operation that this one would compensate. `next_position` and `run_created_at` serve a new
     operation. `open_of_caller` are other operations of the run; which of them matter is decided here.
     `barriers` stand in the way before any grant is weighed; `authority` is None where nothing asks for one.
-    `gap_at` is when the journal was last restored.
+    `gap_at` is when the journal was last restored. `is_same_but_for_secrets`: the fingerprints differ only by
+    placeholders that another journal made.
     """
 
     operation: Operation | None
@@ -78,6 +79,7 @@ class BeginFacts:
     barriers: Barriers = NO_BARRIERS
     authority: AuthorityFacts | None = None
     gap_at: int | None = None
+    is_same_but_for_secrets: bool = False
 
 
 def decide_begin(given: BeginGiven, facts: BeginFacts, situation: Situation) -> Verdict:
@@ -125,7 +127,9 @@ def decide_begin(given: BeginGiven, facts: BeginFacts, situation: Situation) -> 
             began=situation.party,
         )
     else:
-        if _conflicts(operation, given.description):
+        if _conflicts(
+            operation, given.description, is_same_but_for_secrets=facts.is_same_but_for_secrets
+        ):
             return draft.answer("stop", "identity_conflict", fields={"conflict": True})
         if draft.before.is_settled:
             return draft.verdict(Command.BEGIN, "free")
@@ -150,10 +154,10 @@ def _may_take(operation: Operation, state: State) -> bool:
     return operation.takes and state in (State.PLANNED, State.FAILED)
 
 
-def _conflicts(operation: Operation, given: Description) -> bool:
+def _conflicts(operation: Operation, given: Description, *, is_same_but_for_secrets: bool) -> bool:
     """Tell whether the effect given is another one than the effect on record."""
     recorded = operation.description
-    if recorded.fingerprint == given.fingerprint:
+    if recorded.fingerprint == given.fingerprint or is_same_but_for_secrets:
         return False
     if not operation.takes:
         return True

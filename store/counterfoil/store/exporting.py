@@ -1,0 +1,157 @@
+"""Exports: the logs of runs with all that they refer to, as JSON Lines that any journal can take in.
+
+The lines, each an object with a `type`, in ASCII:
+
+- `header`: `format` and `version`, the `journal`, the `namespace`, `exported_at`, and `counts` at the start;
+- for each run a `run`, then its bodies (`body`), its contexts (`context`, each once in a file) and its events
+  (`event`) with the texts and hashes as they are stored, so that the chain can be proved from the file;
+- `end`: how many lines and how much of what came before it, and a digest of every byte before it. A file
+  without it was cut.
+
+Rows are no part of it: they follow from the events. Secrets are not either, as the journal holds none, and
+the key under which it digests them stays where it is. Each run is a consistent cut: its log up to where it
+was when its turn came.
+"""
+
+import hashlib
+import json
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from counterfoil.store.domain.instants import rfc3339
+from counterfoil.store.protocol import Connection, Row
+from counterfoil.store.resolving import no_such_run
+from counterfoil.store.viewing import Viewer
+
+if TYPE_CHECKING:
+    from counterfoil.store.planning import JournalIdentity
+
+__all__ = ["FORMAT", "VERSION", "Exporter"]
+
+FORMAT = "counterfoil-export"
+VERSION = 1
+
+_ROWS_AT_ONCE = 500
+_EVENT = ("seq", "operation", "kind", "at", "caller", "data", "hash")
+
+
+class Exporter:
+    """Exports one namespace, a page at a time: memory does not grow with the journal."""
+
+    def __init__(self, view: Viewer, *, identity: "JournalIdentity") -> None:
+        self._view = view
+        self._identity = identity
+        self._hash = hashlib.sha256()
+        self._counts = dict.fromkeys(("runs", "operations", "events", "bodies", "contexts"), 0)
+        self._contexts: set[str] = set()
+        self._lines = 0
+
+    async def lines(self, run: str | None) -> AsyncIterator[str]:
+        """Give the lines of the export of one run, or of all, each with its line break.
+
+        Raises:
+            NotFound: there is no run of that name.
+        """
+        name = None if run is None else self._view.prepare.name(run, name="run")
+        yield self._line(await self._header(name))
+        after = ""
+        while rows := await self._runs(name, after):
+            for row in rows:
+                async for line in self._run(row):
+                    yield line
+            after = rows[-1]["run"]
+            if name is not None:
+                break
+        end = {"type": "end", "lines": self._lines, "counts": self._counts}
+        yield self._line({**end, "digest": f"sha256:{self._hash.hexdigest()}"})
+
+    def _line(self, value: dict[str, Any]) -> str:
+        line = json.dumps(value, ensure_ascii=True, separators=(",", ":")) + "\n"
+        self._hash.update(line.encode())
+        self._lines += 1
+        return line
+
+    async def _header(self, run: str | None) -> dict[str, Any]:
+        namespace = self._view.namespace
+
+        async def work(connection: Connection) -> Row | None:
+            if run is not None:
+                row = await connection.fetch_one("read_run", {"namespace": namespace, "run": run})
+                if row is None:
+                    raise await no_such_run(connection, namespace, run)
+            return await connection.fetch_one("count_runs", {"namespace": namespace, "run": run})
+
+        counts = await self._view.database.read(work)
+        return {
+            "type": "header",
+            "format": FORMAT,
+            "version": VERSION,
+            "journal": {"id": self._identity.id, "created_at": rfc3339(self._identity.created_at)},
+            "namespace": namespace,
+            "exported_at": rfc3339(self._view.clock().at),
+            "counts": dict(counts or {}),
+        }
+
+    async def _runs(self, run: str | None, after: str) -> Sequence[Row]:
+        place = {"namespace": self._view.namespace}
+
+        async def work(connection: Connection) -> Sequence[Row]:
+            if run is not None:
+                row = await connection.fetch_one("read_run", {**place, "run": run})
+                return () if row is None else (row,)
+            return await connection.fetch_all("runs_page", {**place, "after": after, "most": _ROWS_AT_ONCE})
+
+        return await self._view.database.read(work)
+
+    async def _run(self, row: Row) -> AsyncIterator[str]:
+        self._counts["runs"] += 1
+        shown = ("run", "created_at", "last_seq", "head", "operations", "workflow", "workflow_version")
+        yield self._line({"type": "run", **{name: row[name] for name in shown}})
+        async for body in self._pages("bodies_page", row, "digest", ""):
+            self._counts["bodies"] += 1
+            yield self._line({"type": "body", **dict(body)})
+        async for event in self._pages("read_events", row, "seq", 0):
+            if event["seq"] > row["last_seq"]:
+                break
+            for line in await self._new_contexts(json.loads(event["data"])):
+                yield line
+            self._counts["events"] += 1
+            self._counts["operations"] += event["kind"] == "operation_created"
+            yield self._line({"type": "event", **{name: event[name] for name in _EVENT}})
+
+    async def _pages(self, statement: str, run: Row, by: str, start: Any) -> AsyncIterator[Row]:
+        after = start
+        while True:
+            parameters = {
+                "namespace": self._view.namespace,
+                "run": run["run"],
+                "after": after,
+                "most": _ROWS_AT_ONCE,
+            }
+
+            async def work(connection: Connection, parameters: dict[str, Any] = parameters) -> Sequence[Row]:
+                return await connection.fetch_all(statement, parameters)
+
+            rows = await self._view.database.read(work)
+            for row in rows:
+                yield row
+            if not rows:
+                return
+            after = rows[-1][by]
+
+    async def _new_contexts(self, data: dict[str, Any]) -> list[str]:
+        """Give the context that an event refers to, if it is the first to do so in this file."""
+        digest = data.get("context")
+        if not isinstance(digest, str) or digest in self._contexts:
+            return []
+        self._contexts.add(digest)
+        place = {"namespace": self._view.namespace, "digest": digest}
+
+        async def work(connection: Connection) -> Row | None:
+            return await connection.fetch_one("read_context", place)
+
+        row = await self._view.database.read(work)
+        if row is None:
+            return []
+        self._counts["contexts"] += 1
+        return [self._line({"type": "context", "digest": digest, "body": row["body"]})]

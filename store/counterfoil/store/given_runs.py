@@ -1,0 +1,264 @@
+"""One run of an export, read again and proved: its chain, its replay, its bodies, and the form of all of it.
+
+Nothing of this touches the journal. Whoever wrote the file may have written anything, so every value is held
+to what a journal could have written itself.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from counterfoil.store.chain import first_fault
+from counterfoil.store.domain.canonical import digest, parse_json
+from counterfoil.store.domain.commands import Json
+from counterfoil.store.domain.events import Event, EventKind, evolve, evolve_run
+from counterfoil.store.domain.identity import operation_id
+from counterfoil.store.domain.instants import Instant, micros
+from counterfoil.store.domain.model import Operation, Run
+from counterfoil.store.errors import Fault, InvalidArgument
+from counterfoil.store.preparing import Preparer
+from counterfoil.store.protocol import Row
+from counterfoil.store.spool import Line, RunSpan, Spool, in_line
+
+__all__ = ["GivenRun", "read_given_run"]
+
+_FUTURE_SECONDS = 86_400
+"""How far another machine's clock may run ahead of this one's."""
+
+_LARGEST_BODY_BYTES = 512 * 1024
+_LONGEST_TEXT = 20_000
+_LARGEST_NUMBER = 2**62
+_DEEPEST = 64
+
+
+@dataclass(slots=True, kw_only=True)
+class GivenRun:
+    """A run as the file gives it: `events` as stored, hashes included; `operations` follow from them."""
+
+    namespace: str
+    run: str
+    number: int
+    last_seq: int
+    head: str
+    workflow: str | None
+    workflow_version: str | None
+    events: list[Row] = field(default_factory=list)
+    bodies: dict[str, tuple[str, Instant]] = field(default_factory=dict)
+    contexts: dict[str, str] = field(default_factory=dict)
+    operations: dict[str, Operation] = field(default_factory=dict)
+    run_after: Run | None = None
+
+    @property
+    def created_at(self) -> Instant:
+        """When its first event was."""
+        return int(self.events[0]["at"])
+
+    @property
+    def touched_at(self) -> Instant:
+        """When its latest event was."""
+        return max(int(event["at"]) for event in self.events)
+
+
+def read_given_run(spool: Spool, span: RunSpan, *, prepare: Preparer, now: Instant) -> GivenRun:
+    """Read a run from the file and prove it.
+
+    Raises:
+        InvalidArgument: something is not as a journal would have written it, with the number of the line.
+    """
+    return _Reader(prepare, now).read(spool, span)
+
+
+class _Reader:
+    def __init__(self, prepare: Preparer, now: Instant) -> None:
+        self._prepare = prepare
+        self._latest = now + micros(_FUTURE_SECONDS)
+
+    def read(self, spool: Spool, span: RunSpan) -> GivenRun:
+        lines = spool.lines_of(span)
+        given = self._run(next(lines))
+        numbers: list[int] = []
+        for line in lines:
+            match line.type:
+                case "body":
+                    self._body(line, given)
+                case "context":
+                    self._check_body(line)
+                    given.contexts[line.value["digest"]] = line.value["body"]
+                case _:
+                    self._event(line, given)
+                    numbers.append(line.number)
+        if not given.events:
+            raise in_line(given.number, "a run without events")
+        fault = first_fault(
+            given.events,
+            namespace=given.namespace,
+            run=given.run,
+            last_seq=given.last_seq,
+            head=given.head,
+        )
+        if fault is not None:
+            where = numbers[min(fault.seq, len(numbers)) - 1]
+            raise in_line(where, f"the run's chain is broken: {fault.problem}")
+        self._replay(given, numbers)
+        return given
+
+    def _run(self, line: Line) -> GivenRun:
+        value = line.value
+        given = GivenRun(
+            namespace=self._prepare.namespace,
+            run=value["run"],
+            number=line.number,
+            last_seq=value["last_seq"],
+            head=value["head"],
+            workflow=value["workflow"],
+            workflow_version=value["workflow_version"],
+        )
+        self._check_name(line.number, "run", given.run)
+        for text in (given.workflow, given.workflow_version):
+            self._check_texts(line.number, text)
+        return given
+
+    def _check_name(self, number: int, kind: str, name: str) -> None:
+        try:
+            normal = self._prepare.name(name, name=kind)
+        except Fault as fault:
+            raise in_line(number, fault.message) from None
+        if normal != name:
+            raise in_line(number, f"the name of the {kind} is not in its normal form")
+
+    def _body(self, line: Line, given: GivenRun) -> None:
+        self._check_body(line)
+        given.bodies[line.value["digest"]] = (line.value["body"], min(line.value["stored_at"], self._latest))
+
+    def _check_body(self, line: Line) -> None:
+        text = line.value["body"]
+        if line.value["digest"] != digest(text):
+            raise in_line(line.number, "the digest does not fit the body")
+        if len(text.encode()) > _LARGEST_BODY_BYTES:
+            raise in_line(line.number, f"the body is larger than {_LARGEST_BODY_BYTES} bytes")
+        value = _json(line.number, text)
+        if self._prepare.redactor.redact(value) != value:
+            raise _with_secret(line.number)
+
+    def _event(self, line: Line, given: GivenRun) -> None:
+        value = line.value
+        if value["kind"] not in _KINDS:
+            raise in_line(
+                line.number,
+                "an event of a kind that this program does not know",
+                accepted="an export of a version that this program knows; update counterfoil",
+            )
+        if value["at"] > self._latest:
+            raise in_line(line.number, "the event lies in the future; check the clocks of both machines")
+        for text in (value["caller"], value["data"]):
+            content = _json(line.number, text)
+            if not isinstance(content, dict):
+                raise in_line(line.number, "caller and data are objects")
+            self._check_texts(line.number, content)
+        place = {"namespace": given.namespace, "run": given.run}
+        names = ("seq", "operation", "kind", "at", "caller", "data", "hash")
+        given.events.append({**place, **{name: value[name] for name in names}})
+
+    def _check_texts(self, number: int, value: Json) -> None:
+        """Hold every text and number inside a value to what a journal stores."""
+        for part in _leaves(value):
+            if isinstance(part, str):
+                if len(part) > _LONGEST_TEXT:
+                    raise in_line(number, f"holds a text of more than {_LONGEST_TEXT} characters")
+                if self._prepare.redactor.redact_text(part) != part:
+                    raise _with_secret(number)
+            elif isinstance(part, int) and not -_LARGEST_NUMBER < part < _LARGEST_NUMBER:
+                raise in_line(number, "holds a number out of range")
+
+    def _replay(self, given: GivenRun, numbers: list[int]) -> None:
+        for row, number in zip(given.events, numbers, strict=True):
+            event = Event(
+                kind=EventKind(row["kind"]),
+                operation=row["operation"],
+                at=row["at"],
+                data=json.loads(row["data"]),
+            )
+            try:
+                if event.operation == "":
+                    given.run_after = evolve_run(
+                        given.run_after, event, namespace=given.namespace, name=given.run
+                    )
+                    changed: Operation | Run = given.run_after
+                else:
+                    changed = evolve(given.operations.get(event.operation), event)
+                    given.operations[event.operation] = changed
+            except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
+                raise in_line(number, f"the event cannot follow ({type(error).__name__})") from error
+            if not _is_of(changed, type(changed)):
+                raise in_line(number, "the event leads to facts of another form")
+            if event.kind is EventKind.OPERATION_CREATED and isinstance(changed, Operation):
+                self._check_created(changed, given, number)
+
+    def _check_created(self, operation: Operation, given: GivenRun, number: int) -> None:
+        self._check_name(number, "key", operation.key)
+        if (operation.namespace, operation.run) != (given.namespace, given.run):
+            raise in_line(number, "the operation is of another run or namespace")
+        if operation.id != operation_id(given.namespace, given.run, operation.key):
+            raise in_line(number, "the operation's id is not the one of its run and key")
+        if operation.position < 1 or not operation.description.action:
+            raise in_line(number, "the operation has no position or no action")
+
+
+_KINDS = frozenset(kind.value for kind in EventKind)
+
+
+def _with_secret(number: int) -> InvalidArgument:
+    return in_line(
+        number,
+        "holds what looks like a secret, which no journal stores",
+        accepted="an export of a journal with the same [redact] settings",
+    )
+
+
+def _json(number: int, text: str) -> Json:
+    try:
+        return parse_json(text, field="text", max_depth=_DEEPEST)
+    except Fault as fault:
+        raise in_line(number, f"holds a text that is no JSON: {fault.message}") from None
+
+
+def _leaves(value: Json) -> Iterator[Json]:
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            yield name
+            yield from _leaves(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _leaves(part)
+    else:
+        yield value
+
+
+@cache
+def _hints(kind: type) -> Mapping[str, Any]:
+    hints = get_type_hints(kind)
+    return {each.name: hints[each.name] for each in fields(kind)}
+
+
+def _is_of(value: Any, hint: Any) -> bool:
+    """Tell whether a fact, and every fact inside it, has the type that it is declared with."""
+    origin = get_origin(hint)
+    if origin in (Union, UnionType):
+        return any(_is_of(value, option) for option in get_args(hint))
+    if origin is tuple:
+        return isinstance(value, list | tuple) and all(_is_of(part, get_args(hint)[0]) for part in value)
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if isinstance(hint, type) and is_dataclass(hint):
+        return isinstance(value, hint) and all(
+            _is_of(getattr(value, name), part) for name, part in _hints(hint).items()
+        )
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return isinstance(value, hint)
+    return isinstance(value, hint)

@@ -1,0 +1,520 @@
+"""Imports: evidence that another journal, or this one at another time, has put on file.
+
+A run that is unknown here is taken over whole: its log as it stands, hashes included, so that the chain
+still proves it. For a run that is known here the log goes on as it is; what the file adds is its evidence,
+weighed by the same decisions as a receipt or a finding that somebody hands in. Nothing else of the file
+counts: a state, a decision or a permission of another journal sets nothing here, so that an old file sets
+nothing back. Where the states differ afterwards, that is told as a conflict and left as it is.
+
+Taking the same file again changes nothing. Each run is one transaction, and none begins before the whole file
+was proved.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from counterfoil.store.comparing import is_same_but_for_secrets
+from counterfoil.store.domain.canonical import canonical_json
+from counterfoil.store.domain.closing import compensate
+from counterfoil.store.domain.commands import Caller
+from counterfoil.store.domain.drafting import Creation, Situation
+from counterfoil.store.domain.events import Event, EventKind, evolve_all
+from counterfoil.store.domain.instants import Instant
+from counterfoil.store.domain.model import Assurance, Attempt, Finding, Operation, Party, Receipt, State
+from counterfoil.store.domain.receipts import ReceiptFacts, decide_receipt
+from counterfoil.store.domain.reconciling import ReconcileFacts, decide_reconcile
+from counterfoil.store.domain.states import live_attempt, state_of, unknown_attempts
+from counterfoil.store.errors import InvalidArgument
+from counterfoil.store.given_runs import GivenRun, read_given_run
+from counterfoil.store.preparing import Bodies
+from counterfoil.store.protocol import Connection, Row
+from counterfoil.store.resolving import read_body
+from counterfoil.store.rows import load_operation, run_from_row, save_operation, save_run
+from counterfoil.store.spool import Spool
+from counterfoil.store.viewing import Viewer
+from counterfoil.store.writing import Change, RunPlace, caller_text, carry_out
+
+if TYPE_CHECKING:
+    from counterfoil.store.domain.answers import Verdict
+
+__all__ = ["Conflict", "Importer", "Taken"]
+
+_MOST_CONFLICTS = 1_000
+_COUNTED = ("runs_new", "runs_known", "operations_new", "receipts", "findings", "doubts", "not_taken")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """What the file says of an operation and the journal does not follow.
+
+    `kind`: `effect` (the same run and key stand for another effect), `state` (the states differ, the
+    journal's stands) or `unfit` (the evidence fits no rule).
+    """
+
+    operation: str
+    run: str
+    key: str
+    kind: str
+    journal: str
+    file: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Taken:
+    """What an import came to; `conflicts_in_all` counts those that are not listed as well."""
+
+    journal_id: str
+    runs_new: int = 0
+    runs_known: int = 0
+    operations_new: int = 0
+    receipts: int = 0
+    findings: int = 0
+    doubts: int = 0
+    not_taken: int = 0
+    conflicts: list[Conflict] = field(default_factory=list)
+    conflicts_in_all: int = 0
+
+    @property
+    def changed(self) -> bool:
+        """True where anything was added."""
+        return bool(self.runs_new or self.operations_new or self.receipts or self.findings or self.doubts)
+
+    def add(self, other: "Taken") -> None:
+        """Add what one run came to."""
+        for name in _COUNTED:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.conflicts_in_all += len(other.conflicts)
+        self.conflicts += other.conflicts[: max(0, _MOST_CONFLICTS - len(self.conflicts))]
+
+
+class Importer:
+    """Imports into one namespace of one journal."""
+
+    def __init__(self, view: Viewer) -> None:
+        self._view = view
+
+    async def take_in(self, spool: Spool, caller: Caller) -> Taken:
+        """Add the evidence of an export that was read by `read_spool`.
+
+        Raises:
+            InvalidArgument: the file is not as a journal would have written it; nothing of it was stored.
+        """
+        if spool.namespace != self._view.namespace:
+            raise InvalidArgument(
+                "line 1",
+                "the file is of another namespace, and nothing crosses namespaces",
+                accepted=f"an export of the namespace {self._view.namespace}, or --namespace",
+            )
+        caller = self._view.prepare.caller(caller)
+        for given in self._runs(spool):
+            del given
+        taken = Taken(journal_id=spool.journal_id)
+        for given in self._runs(spool):
+
+            async def work(connection: Connection, given: GivenRun = given) -> Taken:
+                return await _RunImport(
+                    self._view, connection, given, caller, journal_id=spool.journal_id
+                ).take()
+
+            taken.add(await self._view.database.write(work))
+        return taken
+
+    def _runs(self, spool: Spool) -> Iterator[GivenRun]:
+        for span in spool.spans:
+            yield read_given_run(spool, span, prepare=self._view.prepare, now=self._view.clock().at)
+
+
+class _RunImport:
+    """Takes in one run, inside its transaction."""
+
+    def __init__(
+        self, view: Viewer, connection: Connection, given: GivenRun, caller: Caller, *, journal_id: str
+    ) -> None:
+        self._view = view
+        self._connection = connection
+        self._given = given
+        self._caller = caller
+        self._journal_id = journal_id
+        self._place = {"namespace": given.namespace, "run": given.run}
+        self._situation = Situation(
+            now=view.clock(),
+            policy=view.policy,
+            party=Party(principal=caller.principal, conversation=None, connection=caller.connection),
+        )
+        self._now = self._situation.now.at
+        self._taken = Taken(journal_id=journal_id)
+
+    async def take(self) -> Taken:
+        """Take the run over whole, or add its evidence to the one that is here."""
+        for digest, text in self._given.contexts.items():
+            await self._connection.execute(
+                "save_context",
+                {"namespace": self._view.namespace, "digest": digest, "body": text, "stored_at": self._now},
+            )
+        if await self._connection.fetch_one("read_run", self._place) is None:
+            await self._take_whole()
+            return self._taken
+        self._taken.runs_known += 1
+        for theirs in sorted(self._given.operations.values(), key=lambda each: each.position):
+            ours = await self._read(theirs.id)
+            if ours is None:
+                await self._take_operation(theirs)
+            elif await self._is_same_effect(ours, theirs):
+                await self._add_evidence(ours, theirs)
+            else:
+                self._conflict(theirs, "effect", ours.description.fingerprint, theirs.description.fingerprint)
+        return self._taken
+
+    async def _read(self, operation: str) -> Operation | None:
+        place = {"namespace": self._view.namespace, "id": operation}
+        return await load_operation(
+            self._connection, await self._connection.fetch_one("read_operation_by_id", place)
+        )
+
+    def _conflict(self, theirs: Operation, kind: str, journal: str, file: str) -> None:
+        self._taken.conflicts.append(
+            Conflict(
+                operation=theirs.id, run=theirs.run, key=theirs.key, kind=kind, journal=journal, file=file
+            )
+        )
+
+    async def _take_whole(self) -> None:
+        given, connection = self._given, self._connection
+        named = {"workflow": given.workflow, "workflow_version": given.workflow_version}
+        await connection.fetch_one(
+            "create_run",
+            {
+                **self._place,
+                **named,
+                "created_at": given.created_at,
+                "touched_at": given.touched_at,
+                "head": given.head,
+            },
+        )
+        await connection.fetch_one(
+            "advance_run",
+            {
+                **self._place,
+                **named,
+                "touched_at": given.touched_at,
+                "last_seq": given.last_seq,
+                "head": given.head,
+                "operations": len(given.operations),
+                "expected_seq": 0,
+            },
+        )
+        if given.run_after is not None:
+            await save_run(connection, given.run_after)
+        for operation in given.operations.values():
+            # The stored state is that of the last event; what time has done since, reads see by themselves.
+            await save_operation(connection, None, operation, operation.updated_at)
+        for event in given.events:
+            await connection.execute("append_event", event)
+        for digest, (text, stored_at) in given.bodies.items():
+            await connection.execute(
+                "save_body", {**self._place, "digest": digest, "body": text, "stored_at": stored_at}
+            )
+        for operation in given.operations.values():
+            await self._mark_missing(operation)
+            await self._undo_original(operation)
+        self._taken.runs_new += 1
+        self._taken.operations_new += len(given.operations)
+
+    async def _mark_missing(self, operation: Operation) -> None:
+        """Mark an operation whose bodies are not in the file: they were pruned where it comes from."""
+        described = operation.description
+        wanted = {described.args_digest, described.payload_digest} - {None}
+        if not wanted <= self._given.bodies.keys():
+            await self._connection.execute(
+                "mark_pruned", {**self._place, "id": operation.id, "pruned_at": self._now}
+            )
+
+    async def _take_operation(self, theirs: Operation) -> None:
+        """Go on with the log of a known run by all that the file tells of an operation unknown here."""
+        rows = [row for row in self._given.events if row["operation"] == theirs.id]
+        operation: Operation | None = None
+        for caller, group in groupby(rows, key=lambda row: str(row["caller"])):
+            run = run_from_row(await self._run_row())
+            events = [self._placed(row, position=run.operations + 1) for row in group]
+            before, operation = operation, evolve_all(operation, events)
+            if operation is not None:
+                change = Change(before=before, after=operation, events=events)
+                await self._write(change, caller=caller, now=operation.updated_at)
+        if operation is not None:
+            await self._mark_missing(operation)
+            await self._undo_original(operation)
+        self._taken.operations_new += 1
+
+    def _placed(self, row: Row, *, position: int) -> Event:
+        kind, data = EventKind(row["kind"]), json.loads(row["data"])
+        if kind is EventKind.OPERATION_CREATED:
+            data["position"] = position
+        return Event(kind=kind, operation=row["operation"], at=row["at"], data=data)
+
+    async def _run_row(self) -> Row:
+        row = await self._connection.fetch_one("read_run", self._place)
+        if row is None:
+            raise LookupError("the run is there")
+        return row
+
+    async def _write(
+        self, change: Change, *, caller: str, now: Instant, bodies: Bodies | None = None
+    ) -> None:
+        place = {"namespace": change.after.namespace, "run": change.after.run}
+        row = await self._connection.fetch_one("read_run", place)
+        texts = {digest: text for digest, (text, _stored_at) in self._given.bodies.items()}
+        await carry_out(
+            self._connection,
+            place=RunPlace(**place),
+            run=None if row is None else run_from_row(row),
+            changes=(change,),
+            bodies=bodies or Bodies(texts=texts),
+            caller=caller,
+            now=now,
+            is_callers_text_whole=True,
+        )
+
+    async def _is_same_effect(self, ours: Operation, theirs: Operation) -> bool:
+        """Tell whether both are one effect; a placeholder of another journal is not comparable."""
+        recorded, given = ours.description, theirs.description
+        if recorded.fingerprint == given.fingerprint:
+            return True
+        redactor = self._view.prepare.redactor
+        if recorded.action != given.action or not is_same_but_for_secrets(
+            recorded.target, given.target, redactor
+        ):
+            return False
+        our_text = None
+        if recorded.args_digest is not None:
+            our_text = await read_body(self._connection, ours, recorded.args_digest)
+        their_text = self._given.bodies.get(given.args_digest or "", (None, 0))[0]
+        if our_text is None or their_text is None:
+            # A pruned body cannot be looked into: what it may have hidden is not comparable either.
+            is_one_missing = (recorded.args_digest is None) != (given.args_digest is None)
+            return not is_one_missing and (
+                recorded.args_digest == given.args_digest or recorded.args_redacted or given.args_redacted
+            )
+        return is_same_but_for_secrets(json.loads(our_text), json.loads(their_text), redactor)
+
+    async def _add_evidence(self, ours: Operation, theirs: Operation) -> None:
+        evidence = _Evidence(ours, theirs, self._situation, self._journal_id)
+        try:
+            for receipt in evidence.new_receipts():
+                evidence.take_receipt(
+                    receipt, belongs_to_another=await self._belongs_to_another(theirs, receipt)
+                )
+            for finding in evidence.new_findings():
+                evidence.take_finding(finding)
+            evidence.take_doubt()
+        except LookupError:
+            self._conflict(theirs, "unfit", state_of(ours, self._now), state_of(theirs, self._now))
+            return
+        after = evidence.operation
+        if evidence.events:
+            texts = {digest: text for digest, (text, _stored_at) in self._given.bodies.items()}
+            await self._write(
+                Change(before=ours, after=after, events=evidence.events),
+                caller=caller_text(self._caller),
+                now=self._now,
+                bodies=Bodies(texts={**texts, **evidence.bodies.texts}),
+            )
+            await self._undo_original(after)
+        self._taken.receipts += len(after.receipts) - len(ours.receipts) - evidence.doubts
+        self._taken.findings += len(after.findings) - len(ours.findings)
+        self._taken.doubts += evidence.doubts
+        self._taken.not_taken += evidence.not_taken
+        here, there = state_of(after, self._now), state_of(theirs, self._now)
+        if here is not there:
+            self._conflict(theirs, "state", here.value, there.value)
+
+    async def _belongs_to_another(self, theirs: Operation, receipt: Receipt) -> bool:
+        if receipt.external_id is None:
+            return False
+        row = await self._connection.fetch_one(
+            "other_owner",
+            {
+                "namespace": self._view.namespace,
+                "external_id": receipt.external_id,
+                "kind": receipt.kind,
+                "system": receipt.system,
+                "operation": theirs.id,
+            },
+        )
+        return row is not None
+
+    async def _undo_original(self, operation: Operation) -> None:
+        """Let the success of a compensating operation reach the operation that it undoes, if it is here."""
+        if operation.compensates is None or state_of(operation, self._now) is not State.SUCCEEDED:
+            return
+        original = await self._read(operation.compensates)
+        if original is None:
+            return
+        events = compensate(original, self._situation, by=operation.id)
+        undone = evolve_all(original, events)
+        if events and undone is not None:
+            await self._write(
+                Change(before=original, after=undone, events=events),
+                caller=caller_text(self._caller),
+                now=self._now,
+            )
+
+
+class _Evidence:
+    """What the file proves of an operation that is here: weighed one by one, as if it were handed in now."""
+
+    def __init__(self, ours: Operation, theirs: Operation, situation: Situation, journal_id: str) -> None:
+        self.operation = ours
+        self.events: list[Event] = []
+        self.bodies = Bodies()
+        self.doubts = 0
+        self.not_taken = 0
+        self._theirs = theirs
+        self._situation = situation
+        self._journal_id = journal_id
+
+    def new_receipts(self) -> Sequence[Receipt]:
+        """Give the receipts that are not on file here and stand as evidence there; undoings come last."""
+        known = {_receipt_key(receipt) for receipt in self.operation.receipts}
+        new = [receipt for receipt in self._theirs.receipts if _receipt_key(receipt) not in known]
+        # What is foreign there may look as if it proved something here, and what a person set aside does not.
+        standing = [receipt for receipt in new if not (receipt.is_foreign or receipt.is_set_aside)]
+        self.not_taken += len(new) - len(standing)
+        return sorted(standing, key=lambda receipt: (receipt.is_undo, receipt.number))
+
+    def new_findings(self) -> Sequence[Finding]:
+        """Give the empty and the inconclusive looks that are not on file here; the others had receipts."""
+        known = {_finding_key(finding) for finding in self.operation.findings}
+        return [
+            finding
+            for finding in self._theirs.findings
+            if finding.finding in ("not_performed", "inconclusive") and _finding_key(finding) not in known
+        ]
+
+    def take_receipt(self, receipt: Receipt, *, belongs_to_another: bool) -> None:
+        """Weigh a receipt as one that an agent brings: how it was come by there proves nothing here."""
+        facts = ReceiptFacts(
+            kind=receipt.kind,
+            system=receipt.system,
+            external_id=receipt.external_id,
+            performed_at=receipt.performed_at,
+            url=receipt.url,
+            evidence_digest=receipt.evidence_digest,
+            final=receipt.final,
+            source="import",
+            assurance=min(receipt.assurance, Assurance.REPORTED),
+            attempt=self._attempt_here(receipt.attempt),
+            satisfies=receipt.satisfies,
+            belongs_to_another=belongs_to_another,
+        )
+        if receipt.is_undo:
+            self._apply(self._reconciled("compensated", "an import", facts, as_of=None, by="lookup"))
+        else:
+            self._apply(decide_receipt(self.operation, facts, self._situation, creation=self._creation()))
+
+    def take_finding(self, finding: Finding) -> None:
+        """Weigh a finding as an agent's; what a person found there is that person's word only there."""
+        as_of = finding.as_of if finding.as_of is not None and finding.as_of <= self._now else None
+        by = "lookup" if finding.by == "lookup" and not finding.is_persons else "human"
+        facts = replace(
+            _NO_RECEIPT,
+            evidence_digest=finding.evidence_digest,
+            attempt=self._attempt_here(finding.attempt),
+        )
+        self._apply(self._reconciled(finding.finding, finding.checked_with, facts, as_of=as_of, by=by))
+
+    def take_doubt(self) -> None:
+        """Keep as a claim that an attempt unknown here may have had its effect, so that none is granted."""
+        if state_of(self.operation, self._now) not in (State.PLANNED, State.FAILED):
+            return
+        for attempt in _open_attempts(self._theirs, self._now):
+            if self._attempt_here(attempt.number) is not None:
+                continue
+            said = {"journal": self._journal_id, "attempt": attempt.number, "granted_at": attempt.granted_at}
+            digest = self.bodies.add(canonical_json(said))
+            if any(receipt.evidence_digest == digest for receipt in self.operation.receipts):
+                continue
+            facts = replace(
+                _NO_RECEIPT, system=f"counterfoil {self._journal_id}"[:200], evidence_digest=digest
+            )
+            self._apply(decide_receipt(self.operation, facts, self._situation, creation=self._creation()))
+            self.doubts += 1
+
+    @property
+    def _now(self) -> Instant:
+        return self._situation.now.at
+
+    def _reconciled(
+        self, finding: str, checked_with: str, facts: ReceiptFacts, *, as_of: Instant | None, by: str
+    ) -> "Verdict":
+        given = ReconcileFacts(finding=finding, checked_with=checked_with, by=by, as_of=as_of, receipt=facts)
+        return decide_reconcile(self.operation, given, self._situation, creation=self._creation())
+
+    def _apply(self, verdict: "Verdict") -> None:
+        if verdict.after is not None:
+            self.operation = verdict.after
+            self.events += verdict.events
+
+    def _attempt_here(self, number: int) -> int | None:
+        """Give the number of an attempt if it is the very same one here."""
+        theirs = next((attempt for attempt in self._theirs.granted if attempt.number == number), None)
+        ours = next((attempt for attempt in self.operation.granted if attempt.number == number), None)
+        if theirs is None or ours is None:
+            return None
+        is_same = (theirs.granted_at, theirs.holder, theirs.generation) == (
+            ours.granted_at,
+            ours.holder,
+            ours.generation,
+        )
+        return number if is_same else None
+
+    def _creation(self) -> Creation:
+        """Nothing is created here; the domain asks for it all the same."""
+        operation = self.operation
+        return Creation(
+            id=operation.id,
+            namespace=operation.namespace,
+            run=operation.run,
+            key=operation.key,
+            position=operation.position,
+            run_created_at=operation.since_floor,
+            description=operation.description,
+        )
+
+
+_NO_RECEIPT = ReceiptFacts(
+    kind="other",
+    system="",
+    external_id=None,
+    performed_at=None,
+    url=None,
+    evidence_digest=None,
+    final=True,
+    source="import",
+    assurance=Assurance.CLAIMED,
+    attempt=None,
+)
+
+
+def _open_attempts(operation: Operation, now: Instant) -> Iterable[Attempt]:
+    live = live_attempt(operation, now)
+    return (*unknown_attempts(operation, now), *(() if live is None else (live,)))
+
+
+def _receipt_key(receipt: Receipt) -> tuple[Any, ...]:
+    return (
+        receipt.kind,
+        receipt.system,
+        receipt.external_id,
+        receipt.final,
+        receipt.is_undo,
+        receipt.performed_at,
+        receipt.url,
+        receipt.evidence_digest,
+    )
+
+
+def _finding_key(finding: Finding) -> tuple[Any, ...]:
+    return finding.finding, finding.checked_with, finding.as_of, finding.evidence_digest

@@ -1,0 +1,600 @@
+"""Exports and imports: evidence moves, nothing is set back, and no file is believed."""
+
+import hashlib
+import io
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counterfoil.store.domain.commands import (
+    BeginRun,
+    Caller,
+    CheckOperation,
+    Criterion,
+    FinishRun,
+    Lookup,
+    OperationRef,
+    PlanStep,
+    RecordProgress,
+    ResumePlan,
+    Spec,
+    Undo,
+)
+from counterfoil.store.domain.states import Policy
+from counterfoil.store.errors import InvalidArgument, NotFound
+from counterfoil.store.importing import Taken
+from counterfoil.store.opening import Fresh, open_journal
+from counterfoil.store.spool import read_spool
+from journals import AGENT, ANOTHER, PERSON, SECRET, Desk, FakeClock, as_caller, open_desk
+
+pytestmark = pytest.mark.anyio
+
+LOOKUP = Lookup(tool="search_sent", args={"q": "subject:invoice"})
+KEYED: dict[str, Any] = {"repeat": "keyed", "key_ttl_seconds": 86_400}
+TOKEN = "ghp_" + "a1B2" * 9
+IMPORTER = Caller(connection="cli-1", client="counterfoil", tool="cli import")
+DETAILS = ("full", "args", "payload", "checkpoint", "lookup", "undo", "evidence")
+
+
+def words(answer: dict[str, Any]) -> str:
+    return f"{answer['next']} {answer['reason']}"
+
+
+@asynccontextmanager
+async def another_journal(folder: Path, clock: FakeClock, *, name: str = "another") -> AsyncIterator[Desk]:
+    """Open a journal that was made elsewhere: another id, another key for secrets."""
+    async with open_journal(
+        folder / name / "journal.db",
+        fresh=Fresh(journal_id=f"J-{name}", secret=hashlib.sha256(name.encode()).hexdigest()),
+        namespace="default",
+        policy=Policy(),
+        clock=clock,
+    ) as journal:
+        yield Desk(journal, clock)
+
+
+async def exported(desk: Desk, run: str | None = None) -> bytes:
+    return "".join([line async for line in desk.journal.keeper.export(run=run)]).encode()
+
+
+async def take(desk: Desk, file: bytes) -> Taken:
+    return await desk.journal.keeper.take_in(read_spool(io.BytesIO(file)), IMPORTER)
+
+
+async def log_of(desk: Desk) -> list[tuple[str, str]]:
+    """Give the hash of every event of the journal."""
+    lines = [json.loads(line) for line in (await exported(desk)).splitlines()]
+    return [(line["operation"], line["hash"]) for line in lines if line["type"] == "event"]
+
+
+async def fill(desk: Desk, clock: FakeClock) -> None:
+    """Put something of everything into a journal: every state, bodies, secrets, contexts, runs that ended."""
+    journal = desk.journal
+    plan = (
+        PlanStep(key="planned", action="email.send", target="planned@example.org", depends_on=("done",)),
+        PlanStep(key="done", action="email.send", target="done@example.org", payload={"text": "ü\u0001"}),
+    )
+    spec = Spec(uri="spec.md", digest="sha256:1", criteria=(Criterion(id="FR-001", text="it works"),))
+    await journal.begin_run(
+        BeginRun(
+            run="run-1",
+            workflow="weekly",
+            workflow_version="3",
+            goal="invoices",
+            plan=plan,
+            spec=spec,
+            context={"model": "m-1", "policy": {"id": "p", "version": "1"}},
+        ),
+        as_caller(AGENT),
+    )
+    done = desk.at("done")
+    await done.begin(
+        target="done@example.org", args=None, lookup=LOOKUP, undo=Undo(tool="unsend", args={"id": 1})
+    )
+    progress = RecordProgress(ref=done.ref, message="half", fraction=0.5, checkpoint={"page": 7})
+    await journal.record_progress(progress, as_caller(AGENT))
+    await done.receipt(external_id="m-done", evidence={"status": 200, "big": 10**30}, satisfies=("FR-001",))
+    await desk.at("secret").begin(args={"token": TOKEN, "n": 1}, payload={"password": "hunter2hunter2"})
+    await desk.at("secret").receipt(external_id="m-secret")
+    for key, fields in (("in-doubt", {"lookup": LOOKUP}), ("keyed", KEYED), ("safe", {"repeat": "safe"})):
+        await desk.at(key).begin(payload=f"text of {key}", **fields)
+        await desk.at(key).failure("unknown")
+    await desk.at("in-doubt").reconcile("inconclusive", as_of=clock.text)
+    await desk.at("failed").begin()
+    await desk.at("failed").failure("none", evidence={"status": 401}, retry_after_seconds=60)
+    for key, outcome in (("given-up", "cancelled"), ("late", "timed_out")):
+        await desk.at(key).begin()
+        await desk.at(key).failure("none", evidence={"status": 401})
+        await desk.at(key).close(outcome)
+    await desk.at("twice").begin()
+    await desk.at("twice").receipt(external_id="m-1")
+    await desk.at("twice").receipt(external_id="m-2")
+    await desk.at("contradicted").begin()
+    await desk.at("contradicted").failure("none", evidence={"status": 401})
+    await desk.at("contradicted").receipt(external_id="m-contradicted")
+    await desk.at("unannounced").receipt(external_id="m-un", action="email.send", target="un@example.org")
+    await desk.at("deadline").begin(deadline_seconds=600)
+    paid = desk.at("pay", run="run-2")
+    begun = await paid.begin(action="pay.send")
+    await paid.receipt(external_id="t-1", kind="transaction", system="bank")
+    undoing = desk.at("refund", run="run-3")
+    await undoing.begin(action="pay.refund", compensates=begun["operation"])
+    await undoing.receipt(external_id="t-2", kind="transaction", system="bank")
+    ended = desk.at("key-1", run="ended")
+    await ended.begin()
+    await ended.receipt(external_id="m-ended")
+    await journal.finish_run(FinishRun(run="ended", outcome="completed"), as_caller(AGENT))
+    clock.advance(900)
+    await desk.at("running").begin(lease_seconds=3_600, caller=ANOTHER)
+
+
+async def answers(desk: Desk, *, but: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Ask a journal everything that can be asked without changing it."""
+    journal = desk.journal
+    found: dict[str, Any] = {}
+    runs = await journal.resume_plan(ResumePlan(include="all"), AGENT)
+    found["runs"] = {run["run"]: run for run in runs["runs"]}
+    for name in found["runs"]:
+        found[name] = page = await journal.resume_plan(ResumePlan(run=name, include="all"), AGENT)
+        while page.get("next_cursor"):
+            command = ResumePlan(run=name, include="all", cursor=page["next_cursor"])
+            page = await journal.resume_plan(command, AGENT)
+            found[name]["steps"] += page["steps"]
+        for step in found[name]["steps"]:
+            ref = OperationRef(operation=step["operation"])
+            for detail in DETAILS:
+                command = CheckOperation(ref=ref, detail=detail)
+                found[step["operation"], detail] = await journal.check_operation(command, AGENT)
+    for plan in found.values():
+        for name in ("journal", "next_cursor", *but):
+            plan.pop(name, None)
+    return found
+
+
+async def test_an_export_taken_in_elsewhere_gives_the_same_answers_and_verifies(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        await fill(desk, clock)
+        taken = await take(other, await exported(desk))
+        assert (taken.runs_new, taken.runs_known, taken.conflicts) == (4, 0, [])
+        assert taken.operations_new == 17
+        assert (await other.journal.reader.verify()).faults == ()
+        assert await answers(other) == await answers(desk)
+        # Also once time has passed, and for what changes something: begins.
+        clock.advance(4_000)
+        assert await answers(other) == await answers(desk)
+        for key in ("planned", "done", "in-doubt", "keyed", "safe", "failed", "given-up", "late", "twice"):
+            assert words(await other.at(key).begin()) == words(await desk.at(key).begin()), key
+
+
+async def test_the_chain_that_was_taken_over_is_the_same_and_goes_on(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        await fill(desk, clock)
+        await take(other, await exported(desk))
+        assert await log_of(other) == await log_of(desk)
+        await other.at("failed").begin()
+        assert (await other.journal.reader.verify()).faults == ()
+
+
+async def test_an_export_holds_no_secret_and_not_the_key_that_hides_them(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk:
+        await fill(desk, clock)
+        file = await exported(desk)
+    for secret in (TOKEN, "hunter2", SECRET):
+        assert secret.encode() not in file
+    assert file.isascii()
+
+
+async def test_header_and_end_say_how_much_there_is(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk:
+        await fill(desk, clock)
+        lines = [json.loads(line) for line in (await exported(desk)).splitlines()]
+        one = [json.loads(line) for line in (await exported(desk, "run-2")).splitlines()]
+        with pytest.raises(NotFound):
+            await exported(desk, "run-none")
+    header, end = lines[0], lines[-1]
+    assert (header["format"], header["version"], header["namespace"]) == ("counterfoil-export", 1, "default")
+    assert header["journal"]["id"] == "J-test"
+    assert header["counts"] == {name: end["counts"][name] for name in ("runs", "operations", "events")}
+    assert end["lines"] == len(lines) - 1
+    assert sum(line["type"] == "context" for line in lines) == end["counts"]["contexts"] == 1
+    assert [line["run"] for line in one if line["type"] == "run"] == ["run-2"]
+
+
+async def test_taking_the_same_file_again_changes_nothing(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        await fill(desk, clock)
+        file = await exported(desk)
+        await take(other, file)
+        for journal in (other, desk):
+            before = await log_of(journal)
+            clock.advance(60)
+            taken = await take(journal, file)
+            assert not taken.changed
+            assert taken.conflicts == []
+            assert await log_of(journal) == before
+
+
+async def test_what_is_done_stays_done_whatever_an_old_file_says(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk:
+        await desk.begin()
+        old = await exported(desk)
+        clock.advance(400)
+        await desk.receipt()
+        before = await log_of(desk)
+        taken = await take(desk, old)
+        assert [(found.kind, found.journal, found.file) for found in taken.conflicts] == [
+            ("state", "succeeded", "in_doubt")
+        ]
+        assert await log_of(desk) == before
+        assert words(await desk.begin()) == "skip already_succeeded"
+
+
+async def test_a_failure_that_was_established_is_not_set_back_into_doubt(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk:
+        await desk.begin()
+        old = await exported(desk)
+        await desk.failure("none", evidence={"status": 401})
+        assert (await take(desk, old)).conflicts_in_all == 1
+        assert words(await desk.begin()) == "perform retry_after_failure"
+
+
+@asynccontextmanager
+async def two_journals(tmp_path: Path, clock: FakeClock, **begin: Any) -> AsyncIterator[tuple[Desk, Desk]]:
+    """Give two journals that share the beginning of an operation and then part."""
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        await desk.begin(**begin)
+        await take(other, await exported(desk))
+        yield desk, other
+
+
+async def test_a_receipt_that_is_missing_here_settles_what_is_in_doubt(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with two_journals(tmp_path, clock) as (desk, other):
+        await desk.receipt(evidence={"seen": "it"})
+        clock.advance(400)
+        assert await other.state() == "in_doubt"
+        taken = await take(other, await exported(desk))
+        assert (taken.receipts, taken.conflicts) == (1, [])
+        check = await other.check(detail="full")
+        assert (check["state"], check["receipts"][0]["source"]) == ("succeeded", "import")
+        assert '"seen"' in (await other.check(detail="evidence"))["content"]
+        assert check["history"][-1]["caller"]["tool"] == "cli import"
+        assert (await other.journal.reader.verify()).faults == ()
+        assert not (await take(other, await exported(desk))).changed
+
+
+async def test_a_receipt_against_a_failure_makes_it_disputed(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with two_journals(tmp_path, clock) as (desk, other):
+        await desk.receipt()
+        await other.failure("none", evidence={"status": 401})
+        taken = await take(other, await exported(desk))
+        assert words(await other.begin()) == "reconcile disputed"
+        assert [(found.journal, found.file) for found in taken.conflicts] == [("disputed", "succeeded")]
+
+
+async def test_a_second_effect_elsewhere_is_a_persons_question(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with two_journals(tmp_path, clock) as (desk, other):
+        await desk.receipt(external_id="m-1")
+        await other.receipt(external_id="m-2")
+        await take(other, await exported(desk))
+        assert words(await other.begin()) == "ask disputed"
+
+
+async def test_a_timely_empty_look_elsewhere_counts_as_one_here(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with two_journals(tmp_path, clock, lookup=LOOKUP) as (desk, other):
+        clock.advance(700)
+        await desk.reconcile("not_performed", as_of=clock.text)
+        taken = await take(other, await exported(desk))
+        assert (taken.findings, await other.state()) == (1, "failed")
+        assert not (await take(other, await exported(desk))).changed
+
+
+async def test_a_persons_word_elsewhere_is_a_claim_here(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with two_journals(tmp_path, clock, lookup=LOOKUP) as (desk, other):
+        clock.advance(400)
+        await desk.reconcile("not_performed", caller=PERSON)
+        assert await desk.state() == "failed"
+        taken = await take(other, await exported(desk))
+        assert (await other.state(), taken.conflicts_in_all) == ("in_doubt", 1)
+
+
+async def test_decisions_of_another_journal_decide_nothing_here(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with two_journals(tmp_path, clock) as (desk, other):
+        clock.advance(400)
+        await desk.close("timed_out")
+        taken = await take(other, await exported(desk))
+        assert (await other.state(), not taken.changed, taken.conflicts_in_all) == ("in_doubt", True, 1)
+
+
+@pytest.mark.parametrize("key", ["planned", "failed"])
+async def test_an_attempt_made_elsewhere_is_a_doubt_here(tmp_path: Path, key: str) -> None:
+    clock = FakeClock()
+    plan = (PlanStep(key="planned", action="email.send", target="planned@example.org"),)
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        await desk.journal.begin_run(BeginRun(run="run-1", plan=plan), as_caller(AGENT))
+        await desk.at("failed").begin()
+        await desk.at("failed").failure("none", evidence={"status": 401})
+        await take(other, await exported(desk))
+        await desk.at(key).begin()
+        clock.advance(400)
+        taken = await take(other, await exported(desk))
+        assert (taken.doubts, taken.conflicts) == (1, [])
+        assert words(await other.at(key).begin()) == "reconcile in_doubt"
+        assert not (await take(other, await exported(desk))).changed
+
+
+async def test_an_operation_unknown_here_is_taken_into_a_run_that_is_known(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with two_journals(tmp_path, clock) as (desk, other):
+        await other.at("ours").begin()
+        theirs = desk.at("theirs")
+        await theirs.begin(payload="the text", lookup=LOOKUP)
+        await theirs.failure("unknown", caller=AGENT)
+        await theirs.reconcile("inconclusive", caller=PERSON)
+        taken = await take(other, await exported(desk))
+        assert (taken.operations_new, taken.conflicts) == (1, [])
+        assert words(await other.at("theirs").begin()) == words(await theirs.begin())
+        assert (await other.at("theirs").check(detail="payload"))["content"] == "the text"
+        callers = [entry["caller"] for entry in (await other.at("theirs").check(detail="full"))["history"]]
+        assert {caller.get("client") for caller in callers} == {"test", "counterfoil"}
+        assert (await other.journal.reader.verify()).faults == ()
+        assert not (await take(other, await exported(desk))).changed
+
+
+async def test_an_undoing_elsewhere_is_an_undoing_here(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        begun = await desk.begin(action="pay.send")
+        await desk.receipt(external_id="t-1", kind="transaction", system="bank")
+        await take(other, await exported(desk))
+        undoing = desk.at("refund", run="run-2")
+        await undoing.begin(action="pay.refund", compensates=begun["operation"])
+        await undoing.receipt(external_id="t-2", kind="transaction", system="bank")
+        taken = await take(other, await exported(desk, "run-2"))
+        assert taken.runs_new == 1
+        assert await other.state() == "compensated"
+        assert (await other.journal.reader.verify()).faults == ()
+
+
+async def test_another_effect_under_the_same_key_is_a_conflict_and_adds_nothing(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        await desk.begin(args={"amount": 10})
+        await desk.receipt()
+        await other.begin(args={"amount": 20})
+        before = await log_of(other)
+        taken = await take(other, await exported(desk))
+        assert [(found.kind, found.key) for found in taken.conflicts] == [("effect", "key-1")]
+        assert await log_of(other) == before
+
+
+async def test_a_secret_under_another_journals_key_is_no_conflict(tmp_path: Path) -> None:
+    clock = FakeClock()
+    secrets = {"args": {"token": TOKEN, "note": f"Bearer {TOKEN} it is", "amount": 10}}
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        await desk.begin(**secrets)
+        await desk.receipt()
+        await other.begin(**secrets)
+        taken = await take(other, await exported(desk))
+        assert (taken.receipts, taken.conflicts, await other.state()) == (1, [], "succeeded")
+
+
+async def test_a_secret_that_came_from_another_journal_is_no_conflict_when_it_is_begun(
+    tmp_path: Path,
+) -> None:
+    clock = FakeClock()
+    args = {"token": TOKEN, "amount": 10}
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        await desk.at("done").begin(args=args)
+        await desk.at("done").receipt()
+        await desk.at("doubt").begin(args=args, **KEYED)
+        await desk.at("doubt").failure("unknown")
+        await take(other, await exported(desk))
+        assert words(await other.at("done").begin(args=args)) == "skip already_succeeded"
+        # Whether the caller has the very secret cannot be told here, so nothing is repeated.
+        assert words(await other.at("doubt").begin(args=args, **KEYED)) == "reconcile in_doubt"
+        for changed in ({"amount": 20}, {"token": None}, {"more": 1}):
+            answer = await other.at("done").begin(args={**args, **changed})
+            assert words(answer) == "stop identity_conflict"
+
+
+async def test_a_difference_beside_a_secret_is_one_all_the_same(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        await desk.begin(args={"token": TOKEN, "amount": 10})
+        await other.begin(args={"token": TOKEN, "amount": 20})
+        taken = await take(other, await exported(desk))
+        assert [found.kind for found in taken.conflicts] == ["effect"]
+
+
+async def test_what_is_foreign_or_set_aside_there_proves_nothing_here(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with two_journals(tmp_path, clock) as (desk, other):
+        await desk.receipt(external_id="m-old", performed_at="2020-01-01T00:00:00Z", attempt=None)
+        await desk.receipt(external_id="m-1")
+        await desk.reconcile("not_performed", caller=PERSON)
+        await desk.reconcile("not_performed", caller=PERSON, as_of=clock.text)
+        clock.advance(400)
+        taken = await take(other, await exported(desk))
+        assert taken.receipts == 0
+        assert taken.not_taken >= 1
+        assert await other.state() == "in_doubt"
+
+
+async def test_a_pruned_operation_arrives_as_a_tombstone(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        await desk.begin(args={"n": 1}, payload="text")
+        await desk.receipt()
+        clock.advance(100 * 86_400)
+        await desk.journal.keeper.prune(older_than_seconds=86_400)
+        await take(other, await exported(desk))
+        answer = await other.begin(args={"n": 1}, payload="text")
+        assert words(answer) == "skip already_succeeded"
+        assert answer["recorded"]["payload"]["pruned"] is True
+
+
+async def test_nothing_crosses_namespaces(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with (
+        open_desk(tmp_path, clock=clock) as desk,
+        open_desk(tmp_path, clock=clock, namespace="tenant") as tenant,
+    ):
+        await desk.begin()
+        await tenant.at("theirs").begin()
+        file = await exported(desk)
+        assert b"theirs" not in file
+        with pytest.raises(InvalidArgument, match=r"line 1.*namespace"):
+            await take(tenant, file)
+
+
+# Files that were cut, damaged or made up
+
+
+def sealed(lines: list[dict[str, Any]]) -> bytes:
+    """Write lines as an export whose counts and digest fit, whatever the rest says."""
+    kinds = {"run": "runs", "body": "bodies", "context": "contexts", "event": "events"}
+    counts = dict.fromkeys(("runs", "operations", "events", "bodies", "contexts"), 0)
+    for line in lines:
+        if line["type"] in kinds:
+            counts[kinds[line["type"]]] += 1
+        counts["operations"] += line.get("kind") == "operation_created"
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    end = {"type": "end", "lines": len(lines), "counts": counts}
+    digest = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+    return (text + json.dumps({**end, "digest": digest}) + "\n").encode()
+
+
+def rechained(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Give the events hashes that fit, as somebody would who forges a log."""
+    from counterfoil.store.chain import event_hash, genesis
+
+    head, run = "", lines[0]
+    for line in lines:
+        if line["type"] == "run":
+            run, head = line, genesis("default", line["run"])
+        if line["type"] == "event":
+            said = {name: line[name] for name in ("seq", "operation", "kind", "at", "caller", "data")}
+            line["hash"] = head = event_hash(head, **said)
+            run["head"] = head
+    return lines
+
+
+def edit(kind: str, changes: dict[str, Any]) -> Callable[[list[dict[str, Any]]], None]:
+    def change(lines: list[dict[str, Any]]) -> None:
+        next(line for line in lines if line["type"] == kind).update(changes)
+
+    return change
+
+
+def edit_data(kind: str, changes: dict[str, Any]) -> Callable[[list[dict[str, Any]]], None]:
+    def change(lines: list[dict[str, Any]]) -> None:
+        line = next(line for line in lines if line.get("kind") == kind)
+        line["data"] = json.dumps({**json.loads(line["data"]), **changes})
+
+    return change
+
+
+HOSTILE: dict[str, Callable[[list[dict[str, Any]]], None]] = {
+    "another format": edit("header", {"format": "zip"}),
+    "a later version": edit("header", {"version": 2}),
+    "a run that is no name": edit("run", {"run": "a\u0000b"}),
+    "a name not in normal form": edit("run", {"run": " run-1 "}),
+    "a number for a text": edit("event", {"caller": 7}),
+    "a time beyond all": edit("event", {"at": 2**62}),
+    "a time of next year": edit("event", {"at": 2_000_000_000_000_000}),
+    "a caller that is no JSON": edit("event", {"caller": "{"}),
+    "a caller that is no object": edit("event", {"caller": "[]"}),
+    "an event of no kind": edit("event", {"kind": "miracle"}),
+    "a number that is missing": edit("event", {"seq": 2}),
+    "a body under another digest": edit("body", {"body": '"another"'}),
+    "an operation under another id": edit("event", {"operation": "op_" + "a" * 20}),
+    "an operation of another run": edit_data("operation_created", {"run": "run-2"}),
+    "a position before the first": edit_data("operation_created", {"position": 0}),
+    "a position in words": edit_data("operation_created", {"position": "first"}),
+    "a description that is none": edit_data("operation_created", {"description": {"action": 1}}),
+    "a target that is an object": edit_data(
+        "operation_created",
+        {"description": {"action": "a", "target": {}, "fingerprint": "v1:sha256:" + "0" * 64}},
+    ),
+    "an attempt with an unknown field": edit_data("attempt_granted", {"hack": 1}),
+    "an attempt without a number": edit_data("attempt_granted", {"number": None}),
+    "a secret": edit_data("operation_created", {"key": TOKEN}),
+    "a text without end": edit_data("attempt_granted", {"reason": "x" * 30_000}),
+}
+
+
+@pytest.mark.parametrize("change", HOSTILE.values(), ids=HOSTILE.keys())
+async def test_a_file_that_no_journal_wrote_is_refused_by_line_and_leaves_nothing(
+    tmp_path: Path, change: Callable[[list[dict[str, Any]]], None]
+) -> None:
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        await desk.at("key-1", run="before").begin()
+        await desk.begin(payload="text")
+        lines = [json.loads(line) for line in (await exported(desk)).splitlines()][:-1]
+        tail = next(number for number, line in enumerate(lines) if line.get("run") == "run-1")
+        if lines[0]["type"] == "header" and change in (HOSTILE["another format"], HOSTILE["a later version"]):
+            change(lines)
+        else:
+            change(lines[tail:])
+        with pytest.raises(InvalidArgument, match=r"^line \d+: "):
+            await take(other, sealed(rechained(lines)))
+        assert await log_of(other) == []
+
+
+async def test_a_forged_log_that_fits_by_itself_is_still_held_to_the_names(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        await desk.begin()
+        lines = [json.loads(line) for line in (await exported(desk)).splitlines()][:-1]
+        assert (await take(other, sealed(rechained(lines)))).runs_new == 1
+
+
+@pytest.mark.parametrize("part", ["last line", "half a line", "middle", "everything"])
+async def test_a_file_that_was_cut_is_noticed(tmp_path: Path, part: str) -> None:
+    async with open_desk(tmp_path) as desk:
+        await desk.begin()
+        whole = await exported(desk)
+        lines = whole.splitlines(keepends=True)
+        cut = {
+            "last line": b"".join(lines[:-1]),
+            "half a line": whole[:-20],
+            "middle": b"".join((*lines[:2], *lines[3:])),
+            "everything": b"",
+        }[part]
+        with pytest.raises(InvalidArgument, match="line"):
+            read_spool(io.BytesIO(cut))
+
+
+@pytest.mark.parametrize(
+    "file",
+    [b"\n", b"{}\n", b"[1]\n", b"not json\n", b'{"type":"run"}\n', b"\xff\xfe\n", b'{"type":' + b"[" * 9_999],
+)
+async def test_a_file_of_another_kind_is_refused(file: bytes) -> None:
+    with pytest.raises(InvalidArgument, match="line 1"):
+        read_spool(io.BytesIO(file))
+
+
+async def test_one_changed_byte_is_noticed(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        await desk.begin()
+        whole = await exported(desk)
+    with pytest.raises(InvalidArgument, match="digest does not fit"):
+        read_spool(io.BytesIO(whole.replace(b"email.send", b"email.sent", 1)))
