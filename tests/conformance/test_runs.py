@@ -17,6 +17,7 @@ from counterfoil.store.domain.commands import (
     RecordProgress,
     ResumePlan,
 )
+from counterfoil.store.domain.states import Policy
 from counterfoil.store.errors import InvalidArgument, NotFound, TooLarge
 from journals import AGENT, ANOTHER, PERSON, Desk, as_caller, open_desk
 
@@ -318,8 +319,11 @@ async def test_what_is_redelivered_changes_nothing(tmp_path: Path) -> None:
         as_caller(AGENT, call_id=f"toolu_redelivered_{number}") for number in ("one", "two", "three")
     )
     async with open_desk(tmp_path) as desk:
-        await begin(desk, caller=one)
-        assert words(await begin(desk, caller=one)) == "continue: resumed"
+        first = await begin(desk, caller=one)
+        desk.clock.advance(100)
+        again = await begin(desk, caller=one)
+        assert words(again) == "continue: resumed"
+        assert again["run"]["held_until"] == first["run"]["held_until"]
         assert words(await progress(desk, caller=two, message="now")) == "continue: recorded"
         desk.clock.advance(100)
         assert words(await progress(desk, caller=two, message="now")) == "continue: duplicate"
@@ -329,6 +333,7 @@ async def test_what_is_redelivered_changes_nothing(tmp_path: Path) -> None:
         assert words(await finish(desk, "failed", caller=three)) == "continue: duplicate"
         assert "finished_as" not in (await desk.plan(run=RUN))["run"]
         tail = await desk.journal.reader.tail(run=RUN)
+        assert [entry["event"] for entry in tail].count("run_begun") == 2
         assert [entry["event"] for entry in tail].count("run_finished") == 1
         assert [entry["event"] for entry in tail].count("run_progressed") == 1
 
@@ -345,6 +350,30 @@ async def test_a_redelivered_heartbeat_neither_extends_nor_revives_a_lease(tmp_p
         desk.clock.advance(200)
         assert words(await desk.progress(caller=beat)) == "reconcile: in_doubt"
         assert words(await desk.progress()) == "continue: recorded"
+
+
+@pytest.mark.parametrize(
+    ("terms", "policy", "end"),
+    [
+        ({}, Policy(), "12:09:10"),
+        ({"deadline_seconds": 400}, Policy(), "12:06:40"),
+        ({"lease_seconds": 280}, Policy(longest_lease_seconds=320), "12:05:20"),
+        ({"repeat": "keyed", "key_ttl_seconds": 700}, Policy(), "12:06:40"),
+    ],
+    ids=["nothing in the way", "the deadline", "the longest lease", "the life of the key"],
+)
+async def test_no_extension_reaches_beyond_what_bounds_a_lease(
+    tmp_path: Path, terms: dict[str, Any], policy: Policy, end: str
+) -> None:
+    async with open_desk(tmp_path, policy=policy) as desk:
+        await desk.begin(**terms)
+        desk.clock.advance(250)
+        told = await desk.progress()
+        assert (words(told), told["send_before"]) == (
+            "continue: recorded",
+            f"2026-11-29T{end}.000000Z",
+        )
+        assert told["lease_expires_at"] == told["send_before"]
 
 
 # finished
