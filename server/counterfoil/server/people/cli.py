@@ -6,6 +6,7 @@ import click
 
 from counterfoil.server.logs import logger
 from counterfoil.server.people.connecting import config, demo, serve
+from counterfoil.server.people.criteria import spec
 from counterfoil.server.people.deciding import close, reconcile
 from counterfoil.server.people.doctor import doctor
 from counterfoil.server.people.granting import grant, requests
@@ -25,7 +26,7 @@ __all__ = ["cli", "run"]
 _REFUSED, _USAGE, _UNAVAILABLE, _INTERRUPTED = 1, 2, 3, 130
 
 _SECTIONS = {
-    "Look": ("runs", "plan", "show", "find", "tail"),
+    "Look": ("runs", "plan", "show", "find", "tail", "spec"),
     "Settle": ("reconcile", "close"),
     "Permit": ("requests", "grant"),
     "Care": ("check", "doctor", "verify"),
@@ -65,6 +66,7 @@ for _command in (
     show,
     find,
     tail,
+    spec,
     reconcile,
     close,
     grant,

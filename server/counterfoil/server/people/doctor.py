@@ -42,10 +42,15 @@ def doctor(request: Request) -> int:
     """Say what is used and why, and what is wrong.
 
     Version, Python, SQLite and its journal mode with the reason, the file system, the settings and where
-    each of them came from, and the checks of `counterfoil check`. Exit codes as there.
+    each of them came from, the probes and what they lack, and the checks of `counterfoil check`. Exit
+    codes as there.
     """
     settings = request.settings
     found, fault = _examined(request)
+    probes = _probes(settings)
+    for probe in probes:
+        for lack in probe["lacks"]:
+            found.add(f"the probe {probe['name']}: {lack}", "put it there, or mend it in counterfoil.toml")
     code = 3 if fault is not None else 1 if found.problems else 0
     program = {
         "version": version(),
@@ -64,6 +69,7 @@ def doctor(request: Request) -> int:
                 "fault": None if fault is None else fault.as_dict(),
                 "program": program,
                 "settings": origins(settings, request.flags, os.environ),
+                "probes": probes,
                 "operator_secret": settings.operator_secret_sha256 is not None,
             }
         )
@@ -71,6 +77,8 @@ def doctor(request: Request) -> int:
     parts: list[Any] = [Text("Program", "bold"), show.indented(show.facts(program.items())), Text("")]
     parts += [Text("Settings", "bold"), _settings(origins(settings, request.flags, os.environ)), Text("")]
     parts += [Text("Operator's secret", "bold"), show.indented(show.plain(operator)), Text("")]
+    if probes:
+        parts += [Text("Probes", "bold"), _probes_shown(probes), Text("")]
     if fault is not None:
         parts += [Text("Journal", "bold"), show.indented(_unavailable(settings, fault))]
     else:
@@ -94,6 +102,27 @@ def _examined(request: Request) -> tuple[Examination, Fault | None]:
         return anyio.run(work), None
     except (JournalUnavailable, UnsupportedVersion) as fault:
         return Examination(), fault
+
+
+def _probes(settings: Settings) -> list[dict[str, Any]]:
+    """Give each configured probe with what this machine lacks for it; no service is asked."""
+    return [
+        {"name": probe.name, "type": probe.type, "action": probe.action, "lacks": probe.look.lacks()}
+        for probe in settings.probes.values()
+    ]
+
+
+def _probes_shown(probes: list[dict[str, Any]]) -> Any:
+    rows = [
+        (
+            probe["name"],
+            probe["type"],
+            probe["action"] or "any that names it",
+            show.plain("; ".join(probe["lacks"]), "red") if probe["lacks"] else "nothing",
+        )
+        for probe in probes
+    ]
+    return show.indented(show.table("probe", "type", "for action", "lacks", rows=rows, narrow=["type"]))
 
 
 def _unavailable(settings: Settings, fault: Fault) -> Any:
