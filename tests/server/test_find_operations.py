@@ -240,3 +240,15 @@ async def test_names_are_suggested_by_their_beginning_most_recent_first(tmp_path
         assert await desk.journal.suggest("run", "Night") == ([], False)
         [operation], _ = await desk.journal.suggest("operation", "op_")
         assert operation == (await desk.check())["operation"]
+
+
+async def test_people_find_a_state_however_many_others_changed_since(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        await desk.at("old").begin(lease_seconds=1)
+        for number in range(40):
+            desk.clock.advance(1)
+            await desk.at(f"step-{number}").begin(lease_seconds=3_000)
+        found = await desk.journal.reader.find(state="in_doubt", limit=2)
+        assert [(entry["key"], entry["state"], entry["next"]) for entry in found] == [
+            ("old", "in_doubt", "reconcile")
+        ]

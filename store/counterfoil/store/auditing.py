@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from counterfoil.store.chain import first_fault
+from counterfoil.store.domain.commands import FindOperations
 from counterfoil.store.domain.events import Event, EventKind, evolve_all, evolve_run
 from counterfoil.store.domain.grants import held_grants
 from counterfoil.store.domain.model import Run
 from counterfoil.store.domain.states import state_of
 from counterfoil.store.errors import Fault
+from counterfoil.store.finding import search_terms
 from counterfoil.store.namespace_log import verify_namespace
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.rows import load_operation, load_operations, run_from_row
@@ -67,28 +69,18 @@ class Auditor:
         limit: int = 50,
     ) -> list[dict[str, Any]]:
         """List operations by what is known of them, most recently changed first; the state is today's."""
-
-        wanted = self._view.prepare.text(text, name="text")
+        command = FindOperations(run=run, action=action, state=state, text=text)
+        wanted = search_terms(command, self._view.prepare)
 
         async def work(connection: Connection) -> list[dict[str, Any]]:
             now = self._view.clock().at
-            rows = await connection.fetch_all(
-                "find_operations",
-                {
-                    "namespace": self._view.namespace,
-                    "run": None if run is None else self._view.prepare.name(run, name="run"),
-                    "action": self._view.prepare.text(action, name="action"),
-                    "state": None,
-                    "text": None if wanted is None else wanted.lower(),
-                    "most": limit if state is None else 10 * limit,
-                },
-            )
+            place = {"namespace": self._view.namespace, "now": now, "before": 2**62, "after": ""}
+            rows = await connection.fetch_all("search_operations", {**place, **wanted, "most": limit})
             found = []
             for operation in await load_operations(connection, rows):
                 step = await self._view.step_of(connection, operation, now)
-                if state is None or step.state.value == state:
-                    found.append({"run": operation.run, **await self._view.step_shown(connection, step, now)})
-            return found[:limit]
+                found.append({"run": operation.run, **await self._view.step_shown(connection, step, now)})
+            return found
 
         return await self._view.database.read(work)
 

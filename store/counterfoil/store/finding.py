@@ -11,12 +11,13 @@ from counterfoil.store.domain.instants import parse_rfc3339, rfc3339
 from counterfoil.store.domain.model import Party, State
 from counterfoil.store.domain.plan import Step
 from counterfoil.store.errors import InvalidArgument
+from counterfoil.store.preparing import Preparer
 from counterfoil.store.presenting import without_none
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.rows import load_operations
 from counterfoil.store.viewing import ANSWER_ROOM, Viewer, party_of, safe, size_of
 
-__all__ = ["Finder"]
+__all__ = ["Finder", "search_terms"]
 
 _USUAL = 20
 _MOST = 50
@@ -40,7 +41,7 @@ class Finder:
             InvalidArgument: a state, time, limit or cursor that is not one.
             JournalUnavailable: nothing can be told; absence is not proven.
         """
-        wanted = self._wanted(command)
+        wanted = search_terms(command, self._view.prepare)
         after = read_found_cursor(command.cursor, digest(canonical_json(wanted)))
         most = min(command.limit or _USUAL, _MOST)
 
@@ -65,30 +66,6 @@ class Finder:
 
         rows = await self._view.database.read(work)
         return [row["name"] for row in rows[:_MOST_SUGGESTED]], len(rows) > _MOST_SUGGESTED
-
-    def _wanted(self, command: FindOperations) -> dict[str, Any]:
-        """Bring what is asked for into the form that the statement takes; it names the list as well."""
-        prepare = self._view.prepare
-        text = prepare.text(command.text, name="text")
-        states = [state.value for state in State]
-        if command.state is not None and command.state not in states:
-            raise InvalidArgument("state", "is unknown", accepted="one of " + ", ".join(states))
-        if command.limit is not None and not 1 <= command.limit <= 1_000:
-            raise InvalidArgument("limit", "is out of range", accepted="1 to 1000")
-        external_id = prepare.text(command.external_id, name="external_id")
-        return {
-            "run": None if command.run is None else prepare.name(command.run, name="run"),
-            "workflow": prepare.text(command.workflow, name="workflow"),
-            "state": command.state,
-            "action": prepare.text(command.action, name="action"),
-            "system": prepare.text(command.system, name="system"),
-            "external_id": None if external_id is None else external_id.strip(),
-            "since": None if command.since is None else parse_rfc3339(command.since, field="since"),
-            "until": None if command.until is None else parse_rfc3339(command.until, field="until"),
-            # Databases agree on lower case in ASCII only; folded targets know more.
-            "text": None if text is None else _ascii_lower(text.strip()),
-            "text_folded": None if text is None else text.strip().casefold(),
-        }
 
     async def _page(
         self,
@@ -173,6 +150,34 @@ class Finder:
                 "receipts": self._view.present.receipts(operation.receipts, most=2) or None,
             }
         )
+
+
+def search_terms(command: FindOperations, prepare: Preparer) -> dict[str, Any]:
+    """Bring what is asked for into the form that `search_operations` takes; it names the list as well.
+
+    Raises:
+        InvalidArgument: a state, time or limit that is not one.
+    """
+    text = prepare.text(command.text, name="text")
+    states = [state.value for state in State]
+    if command.state is not None and command.state not in states:
+        raise InvalidArgument("state", "is unknown", accepted="one of " + ", ".join(states))
+    if command.limit is not None and not 1 <= command.limit <= 1_000:
+        raise InvalidArgument("limit", "is out of range", accepted="1 to 1000")
+    external_id = prepare.text(command.external_id, name="external_id")
+    return {
+        "run": None if command.run is None else prepare.name(command.run, name="run"),
+        "workflow": prepare.text(command.workflow, name="workflow"),
+        "state": command.state,
+        "action": prepare.text(command.action, name="action"),
+        "system": prepare.text(command.system, name="system"),
+        "external_id": None if external_id is None else external_id.strip(),
+        "since": None if command.since is None else parse_rfc3339(command.since, field="since"),
+        "until": None if command.until is None else parse_rfc3339(command.until, field="until"),
+        # Databases agree on lower case in ASCII only; folded targets know more.
+        "text": None if text is None else _ascii_lower(text.strip()),
+        "text_folded": None if text is None else text.strip().casefold(),
+    }
 
 
 def _ascii_lower(text: str) -> str:
