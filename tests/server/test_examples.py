@@ -15,6 +15,8 @@ STORY_SECONDS = 60
 LAST_LINES = {
     "approval_expired": "renewed by the person: 1 release",
     "crash_before_receipt": "1 mail, 1 charge",
+    "late_success": "looked up and reconciled: 1 call",
+    "model_changed": "permitted by the person: 3 invoices, 3 mails",
     "regenerated_text": "2 requests, the same to the byte; 1 letter",
     "scheduled_twice": "2 slots, 2 posts",
 }
@@ -37,6 +39,18 @@ FAULTS = {
         'if charge["key"] == key), None)',
         "if False), None)",
         "AssertionError: 2 charges, not 1",
+    ),
+    "who takes what was given up for undone calls twice": (
+        "late_success/run.py",
+        'if begun["next"] == "perform":',
+        'if begun["next"] in ("perform", "skip"):',
+        "AssertionError: 2 calls, not 1",
+    ),
+    "a policy that is only to be reviewed blocks nothing": (
+        "model_changed/counterfoil.toml",
+        'policy = "block"',
+        'policy = "review"',
+        "AssertionError: performed under a policy that blocks",
     ),
     "a session that sends its own words is refused": (
         "regenerated_text/agent.py",
