@@ -11,7 +11,9 @@ from counterfoil.server.people.deciding import close, reconcile
 from counterfoil.server.people.doctor import doctor
 from counterfoil.server.people.granting import grant, requests
 from counterfoil.server.people.health import check
+from counterfoil.server.people.keeping import backup, prune, restore
 from counterfoil.server.people.looking import find, plan, runs, show
+from counterfoil.server.people.moving import export, import_
 from counterfoil.server.people.output import prepare_streams, tell, write_json
 from counterfoil.server.people.proving import verify
 from counterfoil.server.people.request import Request
@@ -29,7 +31,8 @@ _SECTIONS = {
     "Look": ("runs", "plan", "show", "find", "tail", "spec"),
     "Settle": ("reconcile", "close"),
     "Permit": ("requests", "grant"),
-    "Care": ("check", "doctor", "verify"),
+    "Care": ("check", "doctor", "verify", "backup", "restore", "prune"),
+    "Move": ("export", "import"),
     "Connect": ("serve", "config", "demo"),
 }
 
@@ -74,6 +77,11 @@ for _command in (
     check,
     doctor,
     verify,
+    backup,
+    restore,
+    prune,
+    export,
+    import_,
     serve,
     config,
     demo,
