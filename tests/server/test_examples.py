@@ -16,8 +16,10 @@ LAST_LINES = {
     "approval_expired": "renewed by the person: 1 release",
     "crash_before_receipt": "1 mail, 1 charge",
     "late_success": "looked up and reconciled: 1 call",
+    "lost_memory": "12 customers, 12 mails, in the words of the first session",
     "model_changed": "permitted by the person: 3 invoices, 3 mails",
     "regenerated_text": "2 requests, the same to the byte; 1 letter",
+    "saga": "2 bookings, each made once and undone once",
     "scheduled_twice": "2 slots, 2 posts",
 }
 
@@ -45,6 +47,18 @@ FAULTS = {
         'if begun["next"] == "perform":',
         'if begun["next"] in ("perform", "skip"):',
         "AssertionError: 2 calls, not 1",
+    ),
+    "a session that writes its own letters sends other words": (
+        "lost_memory/agent.py",
+        'effect["args"]["subject"], effect["payload"]',
+        'effect["args"]["subject"], f"Dear {effect[\'target\']}, we regret that prices rise."',
+        "AssertionError: not the words that were planned",
+    ),
+    "an undoing that cannot be found is done again": (
+        "saga/outside.py",
+        'return next((entry["number"] for entry in self._book.entries(reference=reference)), None)',
+        "return None",
+        "AssertionError: hotel: ['booked', 'cancelled', 'cancelled']",
     ),
     "a policy that is only to be reviewed blocks nothing": (
         "model_changed/counterfoil.toml",
