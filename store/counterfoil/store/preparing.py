@@ -303,8 +303,11 @@ class Preparer:
             evidence_digest=self.body(_as_dict(given.evidence), bodies, name="evidence")[0],
             final=given.final,
             source=given.source,
+            # What the server itself found is its own evidence, whatever name it goes by.
             assurance=_assurance(
-                given.assurance, has_reference=is_reference(external_id, operation=operation)
+                given.assurance,
+                has_reference=(external_id is not None and given.assurance is not None)
+                or is_reference(external_id, operation=operation),
             ),
             attempt=attempt_number(given.attempt),
             satisfies=satisfaction_text(self.texts(given.satisfies, name="satisfies"), ()),
