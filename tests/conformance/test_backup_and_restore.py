@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from counterfoil.store.domain.commands import BeginRun, Lookup, PlanStep, ResumePlan
+from counterfoil.store.domain.commands import BeginRun, GrantAuthority, Lookup, PlanStep, ResumePlan
 from counterfoil.store.domain.instants import parse_rfc3339
 from counterfoil.store.domain.states import Policy
 from counterfoil.store.errors import Forbidden, InvalidArgument, JournalUnavailable
@@ -261,6 +261,34 @@ async def test_what_a_person_found_since_the_restore_closes_the_gap_of_that_oper
         await desk.at("unsafe").reconcile("not_performed", caller=PERSON)
         assert words(await desk.at("unsafe").begin(lookup=LOOKUP)) == "perform retry_after_failure"
         assert words(await desk.at("failed").begin()) == "ask history_gap"
+
+
+@pytest.mark.parametrize("key", ["planned", "failed", "safe"])
+async def test_a_persons_grant_given_since_the_restore_closes_the_gap(tmp_path: Path, key: str) -> None:
+    clock = FakeClock()
+    await backed_up(tmp_path, clock)
+    await restore(tmp_path, clock)
+    clock.advance(60)
+    async with open_desk(tmp_path / "restored", clock=clock) as desk:
+        step = desk.at(key)
+        answer = await step.journal.grant(GrantAuthority(ref=step.ref, why="looked"), PERSON)
+        assert answer["next"] == "continue"
+        assert (await step.check())["next"] == "begin"
+        assert (await step.begin())["next"] == "perform"
+        # It was given for this one operation.
+        assert words(await desk.at("never-seen").begin()) == "ask history_gap"
+
+
+async def test_a_grant_given_before_the_backup_closes_no_gap(tmp_path: Path) -> None:
+    clock = FakeClock()
+    plan = (PlanStep(key="key-1", action="email.send", target="key-1@example.org"),)
+    async with open_desk(tmp_path, clock=clock) as desk:
+        await desk.journal.begin_run(BeginRun(run="run-1", plan=plan), as_caller(AGENT))
+        await desk.journal.grant(GrantAuthority(ref=desk.ref, why="looked"), PERSON)
+        await desk.journal.keeper.backup(tmp_path / "backup.db")
+    await restore(tmp_path, clock)
+    async with open_desk(tmp_path / "restored", clock=clock) as desk:
+        assert words(await desk.begin()) == "ask history_gap"
 
 
 async def test_an_attempt_granted_since_the_restore_closes_the_gap_for_the_next(tmp_path: Path) -> None:

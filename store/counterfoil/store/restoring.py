@@ -79,9 +79,9 @@ async def restore_journal(
     """
     wait = LockWait(busy_timeout_seconds)
     path, is_there = await anyio.to_thread.run_sync(lambda: _check_place(source, target, aside))
-    known = len(load_migrations())
+    migrations = load_migrations()
     with temporary_beside(path) as temporary:
-        await anyio.to_thread.run_sync(lambda: copied_in(source, temporary, known=known, wait=wait))
+        await anyio.to_thread.run_sync(lambda: copied_in(source, temporary, migrations=migrations, wait=wait))
         async with open_journal(
             Path(temporary), fresh=_UNUSED, namespace="default", policy=policy, clock=clock
         ) as journal:

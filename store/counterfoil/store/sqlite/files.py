@@ -7,7 +7,7 @@ a kill at any moment leaves either no copy or a whole one.
 import os
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
@@ -15,7 +15,7 @@ from urllib.parse import quote
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.sqlite.faults import fault_for, is_busy, is_corrupt
-from counterfoil.store.sqlite.migrations import check_schema
+from counterfoil.store.sqlite.migrations import Migration, check_schema, migrate
 from counterfoil.store.sqlite.opening import uri_of
 from counterfoil.store.sqlite.place import SIDE_FILES, sync_folder
 from counterfoil.store.sqlite.waiting import LockWait
@@ -119,21 +119,21 @@ def check_copy(copy: sqlite3.Connection, *, path: str, known: int, wait: LockWai
         JournalUnavailable, UnsupportedVersion: it is damaged, another program's, or of a newer version.
     """
     version = check_schema(copy, known=known, path=path, wait=wait)
-    problems = [str(row[0]) for row in copy.execute("PRAGMA integrity_check(3)") if row[0] != "ok"]
+    problems = _strangers(copy)
+    problems += [str(row[0]) for row in copy.execute("PRAGMA integrity_check(3)") if row[0] != "ok"]
     problems += [f"{row[0]}: its {row[2]} is missing" for row in copy.execute("PRAGMA foreign_key_check")][:3]
-    # No journal has either; one that has them would do more than it is asked to.
-    problems += [
-        f"it holds a {kind} called {name}"
-        for kind, name in copy.execute(
-            "SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'view')"
-        )
-    ]
     if problems:
         raise JournalUnavailable(
             f"{path} is damaged or no journal: {'; '.join(problems[:3])}",
             fix="use another backup; this file was left as it is",
         )
     return version
+
+
+def _strangers(copy: sqlite3.Connection) -> list[str]:
+    """Name what no journal has, and what would do more than the journal asks for."""
+    found = copy.execute("SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'view')")
+    return [f"it holds a {kind} called {name}" for kind, name in found]
 
 
 def give_name(temporary: str, path: str) -> None:
@@ -154,8 +154,8 @@ def give_name(temporary: str, path: str) -> None:
     sync_folder(os.path.dirname(path))
 
 
-def copied_in(source: Path, temporary: str, *, known: int, wait: LockWait) -> None:
-    """Copy the journal or backup at `source` into the file at `temporary`, and check the copy.
+def copied_in(source: Path, temporary: str, *, migrations: Sequence[Migration], wait: LockWait) -> None:
+    """Copy the journal or backup at `source` to `temporary`, bring the copy up to date, and check it.
 
     Raises:
         JournalUnavailable, UnsupportedVersion: it is not there, not whole, or not a journal.
@@ -171,9 +171,13 @@ def copied_in(source: Path, temporary: str, *, known: int, wait: LockWait) -> No
             closing(sqlite3.connect(uri_of(temporary), uri=True, isolation_level=None)) as copy,
         ):
             given.execute("PRAGMA trusted_schema = 0")
+            known = len(migrations)
             check_schema(given, known=known, path=str(source), wait=wait)
             _copy(given, copy, wait)
             copy.execute("PRAGMA journal_mode = DELETE").fetchall()
+            if not _strangers(copy):
+                # First, as SQLite 3.40 reports NULLs that are not there in a file of version 1.
+                migrate(copy, migrations, {}, path=str(source), wait=wait)
             check_copy(copy, path=str(source), known=known, wait=wait)
     except sqlite3.Error as error:
         raise fault_for(error, statement=f"reading {source}") from error
