@@ -320,15 +320,31 @@ async def test_a_wrong_or_shallow_repository_tells_nothing(tmp_path: Path, repos
 
 async def test_a_repositorys_own_configuration_runs_nothing(tmp_path: Path, repository: Repository) -> None:
     sha = repository.commit("one")
+    signed = repository.run("cat-file", "commit", sha).replace(
+        "\n\n", "\ngpgsig -----BEGIN PGP SIGNATURE-----\n x\n -----END PGP SIGNATURE-----\n\n", 1
+    )
+    (tmp_path / "signed").write_text(signed)
+    sha = repository.run("hash-object", "-t", "commit", "-w", str(tmp_path / "signed"), at=repository.bare)
+    repository.run("update-ref", "refs/heads/main", sha, at=repository.bare)
     hostile = script(tmp_path, f"open({str(tmp_path / 'ran')!r}, 'w')")
-    for name in ("core.fsmonitor", "gpg.program", "core.pager", "core.sshCommand", "diff.external"):
-        repository.run("config", name, str(hostile), at=repository.bare)
-    repository.run("config", "log.showSignature", "true", at=repository.bare)
+    for name, value in {
+        "log.showSignature": "true",
+        "gpg.program": str(hostile),
+        "core.fsmonitor": str(hostile),
+        "core.pager": str(hostile),
+        "core.repositoryFormatVersion": "1",
+        "extensions.partialClone": "origin",
+        "remote.origin.promisor": "true",
+        "remote.origin.url": f"file://{repository.bare}",
+        "remote.origin.uploadpack": str(hostile),
+        "protocol.file.allow": "always",
+    }.items():
+        repository.run("config", name, value, at=repository.bare)
     for more in ('commit = "{args.commit}"', 'ref = "refs/heads/main"\nmessage = "{args.word}"'):
-        seen = await look(
-            tmp_path, git_table("git_commit", repository, more), args={"commit": sha, "word": "one"}
-        )
-        assert seen.found is True
+        table = git_table("git_commit", repository, more)
+        assert (await look(tmp_path, table, args={"commit": sha, "word": "one"})).found is True
+        seen = await look(tmp_path, table, args={"commit": "1" * 40, "word": "two"})
+        assert seen.found is not True
     assert not (tmp_path / "ran").exists()
 
 

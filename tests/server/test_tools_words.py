@@ -117,7 +117,7 @@ async def test_the_tools_are_listed_in_one_order_with_title_annotations_and_sche
             "readOnlyHint": tool["name"] in READING,
             "destructiveHint": False,
             "idempotentHint": True,
-            "openWorldHint": False,
+            "openWorldHint": tool["name"] == "verify_operation",
         }
         assert tool.get("_meta") == ({"anthropic/alwaysLoad": True} if tool["name"] in CORE else None)
     assert await listed() == tools

@@ -174,7 +174,7 @@ def _listed(tool: ToolSpecification) -> Tool:
             read_only_hint=tool.reads_only,
             destructive_hint=False,
             idempotent_hint=True,
-            open_world_hint=False,
+            open_world_hint=tool.looks_outside,
         ),
         # Claude Code otherwise defers tools until they are searched for.
         _meta={"anthropic/alwaysLoad": True} if tool in CORE_TOOLS else None,

@@ -27,6 +27,7 @@ class ToolSpecification:
     `run` takes arguments that are an instance of `input_model` and gives the answer's members, at most
     `text.LONGEST_ANSWER` characters of JSON where it can page. `when_unavailable` says what a caller must
     (not) do where the journal could not be used for this call; `way_to_rest` how to get what was left out.
+    `looks_outside` marks one that asks other systems than the journal.
 
     An answer that leaves something to a person may hold a `question` for one: where the client can ask, the
     reply goes to `settle`, with that person as the caller, and its answer is the call's.
@@ -39,6 +40,7 @@ class ToolSpecification:
     output_model: type[Answer]
     run: Callable[[Journal, Any, Caller], Awaitable[dict[str, Any]]]
     reads_only: bool = False
+    looks_outside: bool = False
     when_unavailable: str
     question: Callable[[dict[str, Any]], Question | None] | None = None
     settle: Callable[[Journal, Any, Caller, dict[str, Any], bool], Awaitable[dict[str, Any]]] | None = None

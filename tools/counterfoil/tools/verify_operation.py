@@ -44,5 +44,6 @@ VERIFY_OPERATION = ToolSpecification(
     input_model=VerifyInput,
     output_model=VerifyAnswer,
     run=run,
+    looks_outside=True,
     when_unavailable="What was found is NOT stored: call again; do not perform the effect.",
 )

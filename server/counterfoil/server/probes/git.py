@@ -21,11 +21,12 @@ _QUIET = {
     "SSH_ASKPASS": "/bin/false",
     "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
     "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_NO_LAZY_FETCH": "1",
     "GIT_NO_REPLACE_OBJECTS": "1",
 }
-# A repository's own configuration may name programs; none of these may run for a look.
-_SAFE = ("-c", "core.fsmonitor=false", "-c", "log.showSignature=false", "-c", "core.hooksPath=/dev/null")
+# A repository's own configuration may name programs, and none of them may run for a look: neither to check a
+# signature nor to fetch what a partial clone lacks.
+_SAFE = ("-c", "log.showSignature=false")
+_TRANSPORTS = {True: "none", False: "https:http:ssh:git:file"}
 
 
 async def git(*arguments: str, environment: Mapping[str, str], repository: str | None = None) -> Ended:
@@ -37,7 +38,11 @@ async def git(*arguments: str, environment: Mapping[str, str], repository: str |
     place = () if repository is None else ("-C", repository)
     return await run_program(
         ("git", "--no-pager", *_SAFE, *place, *arguments),
-        environment={**_QUIET, **environment_of(environment)},
+        environment={
+            **_QUIET,
+            **environment_of(environment),
+            "GIT_ALLOW_PROTOCOL": _TRANSPORTS[repository is not None],
+        },
         folder=None,
         most_bytes=_MOST_BYTES,
     )
