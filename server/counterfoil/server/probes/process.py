@@ -51,7 +51,7 @@ def lacking_program(program: str) -> list[str]:
 async def run_program(
     arguments: Sequence[str], *, environment: Mapping[str, str], folder: str | None, most_bytes: int
 ) -> Ended:
-    """Run a program to its end. Cancelled, it is killed with all that it started.
+    """Run a program to its end. Cancelled, it is killed with what it started, unless that left its session.
 
     Raises:
         Inconclusive: it cannot be started, or writes more than `most_bytes`.
