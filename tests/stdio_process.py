@@ -21,10 +21,12 @@ FOLDER = Path(__file__).parent
 class StdioProcess:
     """One running server. Lines go in as bytes, messages come out parsed."""
 
+    program: tuple[str, ...] = (str(FOLDER / "fake_server.py"),)
+
     def __init__(self, *arguments: str, **environment: str) -> None:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("COUNTERFOIL_")}
         self.process = subprocess.Popen(
-            [sys.executable, str(FOLDER / "fake_server.py"), *arguments],
+            [sys.executable, *self.program, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -118,6 +120,12 @@ class StdioProcess:
         """Give all of stderr; the process must have ended."""
         assert self.process.stderr is not None
         return self.process.stderr.read().decode()
+
+
+class RealProcess(StdioProcess):
+    """The program itself, on a real journal."""
+
+    program = ("-m", "counterfoil.server")
 
 
 def call(request_id: int | str, tool: str = "begin_operation", **arguments: Any) -> dict[str, Any]:

@@ -309,6 +309,11 @@ async def caller_of_call(
     return caller
 
 
+def traceparent(digit: str) -> str:
+    """Give a traceparent whose ids are of one digit."""
+    return f"00-{digit * 32}-{digit * 16}-01"
+
+
 async def test_the_caller_is_filled_from_meta_then_environment_then_trace() -> None:
     trace = {
         "agent": "a",
@@ -316,23 +321,23 @@ async def test_the_caller_is_filled_from_meta_then_environment_then_trace() -> N
         "model": "m",
         "model_run": "r",
         "tool_call": "t",
-        "traceparent": "from-trace",
+        "traceparent": traceparent("c"),
     }
-    environment = replace(CLIENT, conversation="from-environment", traceparent="from-environment")
-    meta = {"threadId": "from-meta", "traceparent": "00-from-meta", "callId": "call_0123456789abcdef"}
+    environment = replace(CLIENT, conversation="from-environment", traceparent=traceparent("b"))
+    meta = {"threadId": "from-meta", "traceparent": traceparent("a"), "callId": "call_0123456789abcdef"}
 
     caller = await caller_of_call(trace=trace)
-    assert (caller.conversation, caller.traceparent, caller.tool_call) == ("from-trace", "from-trace", "t")
+    assert (caller.conversation, caller.traceparent, caller.tool_call) == ("from-trace", traceparent("c"), "t")
     assert (caller.agent, caller.model, caller.model_run) == ("a", "m", "r")
     assert (caller.call_id, caller.tool, caller.connection) == (None, "begin_operation", "stdio-1")
     assert caller.client
     assert caller.is_person is False
 
     caller = await caller_of_call(client_info=environment, trace=trace)
-    assert (caller.conversation, caller.traceparent) == ("from-environment", "from-environment")
+    assert (caller.conversation, caller.traceparent) == ("from-environment", traceparent("b"))
 
     caller = await caller_of_call(meta, environment, trace=trace)
-    assert (caller.conversation, caller.traceparent) == ("from-meta", "00-from-meta")
+    assert (caller.conversation, caller.traceparent) == ("from-meta", traceparent("a"))
     assert caller.tool_call == caller.call_id == "call_0123456789abcdef"
 
 

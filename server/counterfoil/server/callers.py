@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from counterfoil.server.traceparent import traceparent_or_none
 from counterfoil.store.domain.commands import Caller
 from counterfoil.tools.inputs import SHORTEST_CALL_ID, Input, WritingInput
 
@@ -71,10 +72,9 @@ def caller_of(*, tool: str, meta: Mapping[str, Any], client: ClientInfo, argumen
         model=trace.model if trace else None,
         model_run=trace.model_run if trace else None,
         tool_call=own_call or (trace and trace.tool_call) or None,
-        traceparent=_first(meta, ("traceparent",))
+        traceparent=traceparent_or_none(meta.get("traceparent"))
         or client.traceparent
-        or (trace and trace.traceparent)
-        or None,
+        or traceparent_or_none(trace and trace.traceparent),
         call_id=given or usable,
     )
 

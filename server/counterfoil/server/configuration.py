@@ -94,6 +94,7 @@ class Configuration:
     redact_names: tuple[str, ...] = ()
     redact_patterns: tuple[str, ...] = ()
     operator_secret_sha256: str | None = None
+    telemetry: bool | None = None
 
 
 _Rule = TypeVar("_Rule", AuthorityRule, AssuranceRule, DuplicateRule)
@@ -138,6 +139,7 @@ def _configuration(path: Path, document: dict[str, Any]) -> Configuration:
             "probes",
             "redact",
             "operator",
+            "telemetry",
         ),
     )
     defaults = _table("defaults", document)
@@ -146,6 +148,8 @@ def _configuration(path: Path, document: dict[str, Any]) -> Configuration:
     _known("redact", redact, ("names", "patterns"))
     operator = _table("operator", document)
     _known("operator", operator, ("secret_sha256",))
+    telemetry = _table("telemetry", document)
+    _known("telemetry", telemetry, ("enabled",))
     drift = _table("drift", document)
     probes = _table("probes", document)
     return Configuration(
@@ -174,6 +178,7 @@ def _configuration(path: Path, document: dict[str, Any]) -> Configuration:
         redact_names=_texts("redact.names", redact.get("names", [])),
         redact_patterns=_patterns("redact.patterns", redact.get("patterns", [])),
         operator_secret_sha256=_digest("operator.secret_sha256", operator.get("secret_sha256")),
+        telemetry=_switch("telemetry.enabled", telemetry.get("enabled")),
     )
 
 
@@ -327,6 +332,12 @@ def _digest(name: str, value: Any) -> str | None:
     if value is not None and not (isinstance(value, str) and re.fullmatch(r"[0-9A-Fa-f]{64}", value)):
         raise _Wrong(name, "it is the SHA-256 of the secret: 64 hexadecimal digits")
     return value and value.lower()
+
+
+def _switch(name: str, value: Any) -> bool | None:
+    if value is not None and not isinstance(value, bool):
+        raise _Wrong(name, "it is true or false")
+    return value
 
 
 def _number(name: str, value: Any) -> float:

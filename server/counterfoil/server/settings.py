@@ -22,6 +22,7 @@ from counterfoil.server.configuration import (
     SettingsError,
     read_configuration,
 )
+from counterfoil.server.traceparent import traceparent_or_none
 from counterfoil.store.domain.model import ConfiguredGrant
 from counterfoil.store.limits import Limits
 
@@ -34,7 +35,6 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 TOOL_SETS = ("core", "all")
 
 _NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@:/+-]{0,99}")
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class Settings:
 
     `journal` is the URL, `journal_path` the file that it names. `operator_secret_sha256` is what an
     operator's secret is compared with. `conversation` and `traceparent` are what the environment tells of the
-    caller.
+    caller. `has_traces`: spans are wanted.
     """
 
     journal: str
@@ -68,6 +68,7 @@ class Settings:
     config_path: Path | None = None
     conversation: str | None = None
     traceparent: str | None = None
+    has_traces: bool = False
 
 
 def load_settings(
@@ -122,7 +123,8 @@ def load_settings(
         operator_secret_sha256=configuration.operator_secret_sha256,
         config_path=configuration.path,
         conversation=_short(environ.get("COUNTERFOIL_CONVERSATION") or environ.get("CLAUDE_CODE_SESSION_ID")),
-        traceparent=_traceparent(environ.get("TRACEPARENT")),
+        traceparent=traceparent_or_none(environ.get("TRACEPARENT")),
+        has_traces=_has_traces(configuration.telemetry, environ),
     )
 
 
@@ -213,5 +215,12 @@ def _short(value: str | None) -> str | None:
     return value if value and len(value) <= 200 and value.isprintable() else None
 
 
-def _traceparent(value: str | None) -> str | None:
-    return value if value and _TRACEPARENT.fullmatch(value) else None
+def _has_traces(enabled: bool | None, environ: Mapping[str, str]) -> bool:
+    """Tell whether spans are wanted: the file's word goes before what OpenTelemetry's own variables say."""
+    exporter = environ.get("OTEL_TRACES_EXPORTER", "").strip().lower()
+    if exporter == "none" or environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return False
+    if enabled is not None:
+        return enabled
+    endpoints = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+    return bool(exporter or any(environ.get(name) for name in endpoints))

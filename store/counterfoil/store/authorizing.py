@@ -52,7 +52,7 @@ from counterfoil.store.weighing import (
     context_of,
     set_up_bench,
 )
-from counterfoil.store.writing import Change, RunPlace, caller_text, carry_out
+from counterfoil.store.writing import Change, RunPlace, caller_text, carry_out, under_assumptions
 
 __all__ = ["Authorizing"]
 
@@ -103,7 +103,7 @@ class Authorizing:
         ref = command.ref
         if ref.operation is None and ref.key is None:
             return await self._request_in_run(connection, command, why, caller, situation)
-        operation, _run = await self._operation(connection, ref)
+        operation, run = await self._operation(connection, ref)
         step = await self._view.step_of(connection, operation, situation.now.at, party=party_of(caller))
         shown = {**_head(step.outlook, situation.now.at), **self._place(operation, situation)}
         if step.outlook.next != "ask" or step.outlook.reason not in GRANTABLE:
@@ -125,7 +125,7 @@ class Authorizing:
                 asked_by=_who(caller),
                 call_id=caller.call_id,
             ),
-            caller,
+            under_assumptions(caller_text(caller), run=run, operation=operation),
         )
         return {
             **shown,
@@ -173,7 +173,7 @@ class Authorizing:
                 asked_by=_who(caller),
                 call_id=caller.call_id,
             ),
-            caller,
+            under_assumptions(caller_text(caller), run=run),
         )
         return {**shown, **authority_shown(authority), **await self._asked(connection, request, None)}
 
@@ -211,7 +211,7 @@ class Authorizing:
         )
         return weigh(imagined, facts, now=now)
 
-    async def _keep(self, connection: Connection, wish: Request, caller: Caller) -> Request:
+    async def _keep(self, connection: Connection, wish: Request, caller: str) -> Request:
         """Keep a request, or give the one that says the same and still waits."""
         for waiting in await waiting_requests(connection, self._view.namespace):
             if waiting.is_same(wish):
@@ -232,7 +232,7 @@ class Authorizing:
                 data=as_data(made[0]),
             )
 
-        await append(connection, self._view.namespace, event, caller=caller_text(caller))
+        await append(connection, self._view.namespace, event, caller=caller)
         return made[0]
 
     async def _asked(
@@ -326,7 +326,8 @@ class Authorizing:
                 asked_by=_who(caller),
                 call_id=caller.call_id,
             )
-            request = await self._keep(connection, wish, caller)
+            text = under_assumptions(caller_text(caller), run=meant.run, operation=operation)
+            request = await self._keep(connection, wish, text)
         answer = {
             **_head(Outlook(next="ask", reason="authority_required"), now),
             **await self._asked(connection, request, operation),

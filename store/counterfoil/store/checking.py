@@ -16,6 +16,7 @@ from counterfoil.store.preparing import Reference
 from counterfoil.store.presenting import body_gone, escaped_json, reads_as_it_is, value_of, without_none
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import operation_or_fault, read_body
+from counterfoil.store.trajectory import trajectory_of
 from counterfoil.store.viewing import ANSWER_ROOM, Viewer, history_entry, party_of, safe, size_of
 from counterfoil.store.weighing import authority_shown
 
@@ -121,6 +122,9 @@ class Checker:
         if command.detail not in ("summary", "full"):
             return {**answer, **await self._body(connection, operation, command)}
         answer.update(await self._summary(connection, operation, step, now))
+        if command.offset == 0:
+            found = await trajectory_of(connection, operation, external_id=command.external_id)
+            answer.update(without_none({"trajectory": found}))
         if command.detail == "full":
             answer.update(await self._full(connection, operation, command, now, room=answer))
         return answer

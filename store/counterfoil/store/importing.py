@@ -268,6 +268,7 @@ class _RunImport:
             bodies=bodies or Bodies(texts=texts),
             caller=caller,
             now=now,
+            is_callers_text_whole=True,
         )
 
     async def _is_same_effect(self, ours: Operation, theirs: Operation) -> bool:

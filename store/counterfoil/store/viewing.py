@@ -149,7 +149,7 @@ def history_entry(row: Row) -> dict[str, Any]:
         "at": rfc3339(row["at"]),
         "event": row["kind"],
         "data": safe_value(_told(json.loads(row["data"])), limit=120, items=12, depth=3),
-        "caller": safe_value(json.loads(row["caller"]), limit=80, items=12, depth=2),
+        "caller": safe_value(json.loads(row["caller"]), limit=80, items=20, depth=2),
     }
 
 

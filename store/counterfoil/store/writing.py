@@ -1,19 +1,21 @@
 """Carries out a verdict: appends its events to the run's chain and writes the rows that follow from them."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from counterfoil.store.chain import event_hash, genesis
 from counterfoil.store.domain.commands import Caller
 from counterfoil.store.domain.events import Event, EventKind
 from counterfoil.store.domain.instants import Instant
-from counterfoil.store.domain.model import Operation, Run
+from counterfoil.store.domain.model import Operation, Party, Run
 from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.protocol import Connection
 from counterfoil.store.rows import save_operation, save_run, to_json
 
-__all__ = ["Change", "RunPlace", "carry_out", "caller_text"]
+__all__ = ["Change", "RunPlace", "carry_out", "caller_text", "under_assumptions"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +36,7 @@ class Change:
 
 
 def caller_text(caller: Caller, *, context: str | None = None, workflow_version: str | None = None) -> str:
-    """Give what the log keeps of a caller, the same for every event of one call."""
+    """Give what the log keeps of a caller and of the assumptions that the call itself named."""
     known = {
         "client": caller.client,
         "client_version": caller.client_version,
@@ -48,11 +50,51 @@ def caller_text(caller: Caller, *, context: str | None = None, workflow_version:
         "tool_call": caller.tool_call,
         "traceparent": caller.traceparent,
         "call_id": caller.call_id,
+        "attempt_span": caller.attempt_span,
         "person": True if caller.is_person else None,
         "context": context,
         "workflow_version": workflow_version,
     }
     return to_json({name: value for name, value in known.items() if value is not None})
+
+
+def under_assumptions(caller: str, *, run: Run | None, operation: Operation | None = None) -> str:
+    """Complete the text of a caller whose call named no context, or no workflow version.
+
+    Whoever holds the newest attempt acts under what that attempt was begun under; everybody else under what
+    the run stands under. `inherited` names what the call itself did not say.
+    """
+    told = json.loads(caller)
+    missing = [name for name in ("context", "workflow_version") if name not in told]
+    if not missing:
+        return caller
+    newest = None if operation is None else operation.newest
+    if newest is not None and newest.holder is not None and newest.holder.is_holder(_party(told)):
+        begun = {"context": newest.context, "workflow_version": newest.workflow_version}
+    else:
+        begun = {}
+    standing = {} if run is None else {"context": run.context, "workflow_version": run.workflow_version}
+    values = {name: begun.get(name) or standing.get(name) for name in missing}
+    known = {name: value for name, value in values.items() if value is not None}
+    return to_json({**told, **known, "inherited": sorted(known)}) if known else caller
+
+
+def _party(told: dict[str, Any]) -> Party:
+    return Party(
+        principal=told["principal"], conversation=told.get("conversation"), connection=told["connection"]
+    )
+
+
+def _told(
+    run_events: Sequence[Event], changes: Sequence[Change], *, run: Run | None, caller: str, is_whole: bool
+) -> list[tuple[Event, str]]:
+    """Give every event with the caller's text that it keeps."""
+    told: list[tuple[Event, str]] = []
+    for events, operation in ((run_events, None), *((change.events, change.after) for change in changes)):
+        if events:
+            text = caller if is_whole else under_assumptions(caller, run=run, operation=operation)
+            told += [(event, text) for event in events]
+    return told
 
 
 async def carry_out(
@@ -68,15 +110,18 @@ async def carry_out(
     run_after: Run | None = None,
     workflow: str | None = None,
     workflow_version: str | None = None,
+    is_callers_text_whole: bool = False,
 ) -> None:
     """Append the events, write the rows, keep the bodies. Nothing at all happens where there is no event.
 
     `run` is the run as it was read, None where it is new; `run_after` is the run as `run_events` leave it.
+    `caller` is what `caller_text` gives; each event keeps it with the assumptions that it stands under,
+    unless `is_callers_text_whole`, as one that was read from a log is.
 
     Raises:
         JournalUnavailable: another writer appended to the run meanwhile; the transaction has to be undone.
     """
-    events = (*run_events, *(event for change in changes for event in change.events))
+    events = _told(run_events, changes, run=run_after or run, caller=caller, is_whole=is_callers_text_whole)
     if not events:
         return
     where = {"namespace": place.namespace, "run": place.run}
@@ -102,7 +147,7 @@ async def carry_out(
         )
     seq, head = run.last_seq, run.head
     rows = []
-    for event in events:
+    for event, who in events:
         seq += 1
         data = to_json(event.data)
         head = event_hash(
@@ -111,7 +156,7 @@ async def carry_out(
             operation=event.operation,
             kind=event.kind.value,
             at=event.at,
-            caller=caller,
+            caller=who,
             data=data,
         )
         rows.append(
@@ -121,12 +166,12 @@ async def carry_out(
                 "operation": event.operation,
                 "kind": event.kind.value,
                 "at": event.at,
-                "caller": caller,
+                "caller": who,
                 "data": data,
                 "hash": head,
             }
         )
-    created = sum(event.kind is EventKind.OPERATION_CREATED for event in events)
+    created = sum(event.kind is EventKind.OPERATION_CREATED for event, _ in events)
     advanced = await connection.fetch_one(
         "advance_run",
         {

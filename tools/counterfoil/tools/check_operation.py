@@ -48,6 +48,7 @@ class CheckAnswer(OperationAnswer):
     target: str | None = None
     attempts: list[Any] | None = None
     findings: list[Any] | None = None
+    trajectory: list[Any] | None = Field(None, description="who was granted it, who brought the receipt")
     history: list[Any] | None = None
     detail: str | None = None
     format: str | None = Field(None, description="how content is to be read: text or json")

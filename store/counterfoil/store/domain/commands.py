@@ -45,7 +45,8 @@ class Caller:
 
     `connection` is always known: one stdio process is one connection. `is_person` is true only where a
     person was shown to be one (a terminal or the operator's secret), never by what a call says of itself.
-    `call_id` is the client's own tool-call id or the argument of that name.
+    `call_id` is the client's own tool-call id or the argument of that name. `attempt_span` is the span, in
+    the form of a traceparent, that an attempt granted by this call has where traces are kept.
     """
 
     connection: str
@@ -60,6 +61,7 @@ class Caller:
     tool_call: str | None = None
     traceparent: str | None = None
     call_id: str | None = None
+    attempt_span: str | None = None
     is_person: bool = False
 
 

@@ -331,6 +331,14 @@ SELECT * FROM events
 WHERE namespace = :namespace AND run = :run AND operation = :operation
 ORDER BY seq;
 
+-- name: read_acts
+-- Who was granted the attempts of an operation, and who brought its receipts, newest first and bounded.
+SELECT kind, at, caller, data FROM events
+WHERE namespace = :namespace AND run = :run AND operation = :operation
+    AND kind IN ('attempt_granted', 'receipt_recorded')
+ORDER BY seq DESC
+LIMIT :most;
+
 -- name: called_before
 -- At most one row: an event of that kind that the call of that id has caused.
 SELECT seq FROM events
