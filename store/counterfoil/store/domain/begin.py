@@ -127,9 +127,7 @@ def decide_begin(given: BeginGiven, facts: BeginFacts, situation: Situation) -> 
             began=situation.party,
         )
     else:
-        if _conflicts(
-            operation, given.description, is_same_but_for_secrets=facts.is_same_but_for_secrets
-        ):
+        if _conflicts(operation, given.description, is_same_but_for_secrets=facts.is_same_but_for_secrets):
             return draft.answer("stop", "identity_conflict", fields={"conflict": True})
         if draft.before.is_settled:
             return draft.verdict(Command.BEGIN, "free")
