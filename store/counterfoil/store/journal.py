@@ -9,9 +9,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
-from counterfoil.store.probing import Prober
-from counterfoil.store.verifying import Verifier
-
 from counterfoil.store.auditing import Auditor
 from counterfoil.store.authorizing import Authorizing
 from counterfoil.store.beginning import Beginning
@@ -63,6 +60,7 @@ from counterfoil.store.preparing_runs import (
     prepare_spec,
 )
 from counterfoil.store.presenting import Presenter
+from counterfoil.store.probing import Prober
 from counterfoil.store.protocol import Connection, Database
 from counterfoil.store.redact import Redactor
 from counterfoil.store.resolving import (
@@ -74,6 +72,7 @@ from counterfoil.store.resolving import (
 )
 from counterfoil.store.rows import run_from_row
 from counterfoil.store.running import RunKeeping, save_context
+from counterfoil.store.verifying import Verifier
 from counterfoil.store.viewing import Viewer, party_of
 from counterfoil.store.writing import Change, RunPlace, caller_text, carry_out
 
@@ -532,7 +531,7 @@ class Journal:
         ref: Reference,
     ) -> ReceiptFacts:
         action = given.action if operation is None else operation.description.action
-        receipt = self._prepare.receipt(given, bodies, action=action)
+        receipt = self._prepare.receipt(given, bodies, action=action, operation=ref.id)
         satisfied = (
             *(() if operation is None else operation.satisfies),
             *(() if receipt.satisfies is None else json.loads(receipt.satisfies)),
