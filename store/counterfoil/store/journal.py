@@ -4,7 +4,6 @@ Each reads the facts, lets the domain decide, appends the events, writes the row
 comes back was durable before it was said.
 """
 
-import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Literal, TypeVar
@@ -13,9 +12,10 @@ from counterfoil.store.auditing import Auditor
 from counterfoil.store.authorizing import Authorizing
 from counterfoil.store.beginning import Beginning
 from counterfoil.store.checking import Checker
+from counterfoil.store.commanding import Commanding, check_attempt
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.begin import BeginGiven, decide_begin
-from counterfoil.store.domain.closing import compensate, decide_close
+from counterfoil.store.domain.closing import decide_close
 from counterfoil.store.domain.commands import (
     BeginOperation,
     BeginRun,
@@ -25,7 +25,6 @@ from counterfoil.store.domain.commands import (
     FindOperations,
     FinishRun,
     GrantAuthority,
-    ReceiptGiven,
     ReconcileOperation,
     RecordFailure,
     RecordProgress,
@@ -36,22 +35,21 @@ from counterfoil.store.domain.commands import (
     SetSpec,
     VerifyOperation,
 )
-from counterfoil.store.domain.criteria import satisfaction_text
-from counterfoil.store.domain.drafting import Creation, Situation
-from counterfoil.store.domain.events import Event, EventKind, evolve_all, evolve_run
+from counterfoil.store.domain.drafting import Situation
+from counterfoil.store.domain.events import Event, EventKind, evolve_run
 from counterfoil.store.domain.failures import decide_failure
-from counterfoil.store.domain.instants import Reading, rfc3339
-from counterfoil.store.domain.model import Operation, Run, State
+from counterfoil.store.domain.instants import Reading
+from counterfoil.store.domain.model import Run
 from counterfoil.store.domain.progress import decide_progress
-from counterfoil.store.domain.receipts import ReceiptFacts, decide_receipt
+from counterfoil.store.domain.receipts import decide_receipt
 from counterfoil.store.domain.reconciling import ReconcileFacts, decide_reconcile
-from counterfoil.store.domain.states import Policy, state_of
+from counterfoil.store.domain.states import Policy
 from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.finding import Finder
 from counterfoil.store.keeping import Keeper
 from counterfoil.store.limits import Limits
 from counterfoil.store.planning import JournalIdentity, Planner
-from counterfoil.store.preparing import Bodies, Preparer, Reference
+from counterfoil.store.preparing import Bodies, Preparer
 from counterfoil.store.preparing_runs import (
     PreparedContext,
     prepare_context,
@@ -65,16 +63,13 @@ from counterfoil.store.protocol import Connection, Database
 from counterfoil.store.redact import Redactor
 from counterfoil.store.resolving import (
     ambiguous_attach,
-    criteria_of,
     has_decided,
-    operation_or_fault,
     was_called,
 )
-from counterfoil.store.rows import run_from_row
 from counterfoil.store.running import RunKeeping, save_context
 from counterfoil.store.verifying import Verifier
-from counterfoil.store.viewing import Viewer, party_of
-from counterfoil.store.writing import Change, RunPlace, caller_text, carry_out
+from counterfoil.store.viewing import Viewer
+from counterfoil.store.writing import caller_text
 
 __all__ = ["Journal"]
 
@@ -101,7 +96,6 @@ class Journal:
         self.identity = identity
         self.namespace = namespace
         self.policy = policy
-        self._clock = clock
         self._prepare = Preparer(namespace=namespace, redactor=redactor, limits=limits)
         self._present = Presenter(policy)
         self._view = Viewer(
@@ -116,6 +110,7 @@ class Journal:
         self._planner = Planner(self._view, identity=identity)
         self._finder = Finder(self._view)
         self._beginning = Beginning(self._view)
+        self._commands = Commanding(self._view)
         self._runs = RunKeeping(self._view)
         self._authorizing = Authorizing(self._view)
         self._verifier = Verifier(self._view, prober=prober, reconcile=self.reconcile_operation)
@@ -146,7 +141,7 @@ class Journal:
         given = replace(given, context=None if context is None else context.digest)
 
         async def work(connection: Connection) -> dict[str, Any]:
-            situation = self._situation(caller)
+            situation = self._commands.situation(caller)
             facts, drifts = await self._beginning.facts(
                 connection,
                 given,
@@ -160,7 +155,7 @@ class Journal:
             run_events, run_after = self._note_context(facts.run, given, context, situation, verdict)
             if verdict.events and context is not None:
                 await save_context(connection, self.namespace, context, situation.now.at)
-            await self._carry_out(
+            await self._commands.carry_out(
                 connection,
                 verdict,
                 before=facts.operation,
@@ -207,19 +202,24 @@ class Journal:
         bodies = Bodies()
         caller = self._prepare.caller(caller)
         given = command.receipt
-        described = self._described(given, bodies)
+        described = self._commands.described(given, bodies)
 
         async def work(connection: Connection) -> dict[str, Any]:
             await ambiguous_attach(connection, self.namespace, command.ref, prepare=self._prepare)
             ref = self._prepare.reference(command.ref)
-            situation = self._situation(caller)
+            situation = self._commands.situation(caller)
             may_create = described is not None and ref.key is not None
-            operation, run = await self._read(connection, ref, must_exist=not may_create)
-            receipt = await self._receipt_facts(connection, given, bodies, operation, run, ref)
+            operation, run = await self._commands.read(connection, ref, must_exist=not may_create)
+            receipt = await self._commands.receipt_facts(connection, given, bodies, operation, run, ref)
             verdict = decide_receipt(
-                operation, receipt, situation, creation=self._creation(ref, run, described, situation.now.at)
+                operation,
+                receipt,
+                situation,
+                creation=self._commands.creation(ref, run, described, situation.now.at),
             )
-            return await self._conclude(connection, verdict, operation, run, bodies, caller, situation)
+            return await self._commands.conclude(
+                connection, verdict, operation, run, bodies, caller, situation
+            )
 
         return await self.database.write(work)
 
@@ -235,11 +235,13 @@ class Journal:
         caller = self._prepare.caller(caller)
 
         async def work(connection: Connection) -> dict[str, Any]:
-            situation = self._situation(caller)
-            operation, run = await self._existing(connection, ref)
-            _check_attempt(operation, given.attempt)
+            situation = self._commands.situation(caller)
+            operation, run = await self._commands.existing(connection, ref)
+            check_attempt(operation, given.attempt)
             verdict = decide_failure(operation, given, situation)
-            return await self._conclude(connection, verdict, operation, run, bodies, caller, situation)
+            return await self._commands.conclude(
+                connection, verdict, operation, run, bodies, caller, situation
+            )
 
         return await self.database.write(work)
 
@@ -264,24 +266,31 @@ class Journal:
         checked_with = self._prepare.text(command.checked_with, name="checked_with")
         if checked_with is None:
             raise InvalidArgument("checked_with", "is empty", accepted="what you looked with, in words")
-        described = self._described(command.receipt, bodies)
+        described = self._commands.described(command.receipt, bodies)
 
         async def work(connection: Connection) -> dict[str, Any]:
-            situation = self._situation(caller)
+            situation = self._commands.situation(caller)
             may_create = described is not None and ref.key is not None and command.finding == "performed"
-            operation, run = await self._read(connection, ref, must_exist=not may_create)
+            operation, run = await self._commands.read(connection, ref, must_exist=not may_create)
             given = ReconcileFacts(
                 finding=command.finding,
                 checked_with=checked_with,
                 by=command.by,
                 as_of=self._prepare.as_of(command, situation.now.at),
-                receipt=await self._receipt_facts(connection, command.receipt, bodies, operation, run, ref),
+                receipt=await self._commands.receipt_facts(
+                    connection, command.receipt, bodies, operation, run, ref
+                ),
                 end_lease=command.end_lease,
             )
             verdict = decide_reconcile(
-                operation, given, situation, creation=self._creation(ref, run, described, situation.now.at)
+                operation,
+                given,
+                situation,
+                creation=self._commands.creation(ref, run, described, situation.now.at),
             )
-            return await self._conclude(connection, verdict, operation, run, bodies, caller, situation)
+            return await self._commands.conclude(
+                connection, verdict, operation, run, bodies, caller, situation
+            )
 
         return await self.database.write(work)
 
@@ -300,13 +309,15 @@ class Journal:
         caller = self._prepare.caller(caller)
 
         async def work(connection: Connection) -> dict[str, Any]:
-            situation = self._situation(caller)
-            operation, run = await self._existing(connection, ref)
+            situation = self._commands.situation(caller)
+            operation, run = await self._commands.existing(connection, ref)
             if command.attempt is not None:
-                _check_attempt(operation, command.attempt)
+                check_attempt(operation, command.attempt)
             is_redelivered = await has_decided(connection, operation, caller.call_id)
             verdict = decide_close(operation, replace(given, is_redelivered=is_redelivered), situation)
-            return await self._conclude(connection, verdict, operation, run, Bodies(), caller, situation)
+            return await self._commands.conclude(
+                connection, verdict, operation, run, Bodies(), caller, situation
+            )
 
         return await self.database.write(work)
 
@@ -328,7 +339,7 @@ class Journal:
         caller = self._prepare.caller(caller)
 
         async def work(connection: Connection) -> dict[str, Any]:
-            situation = self._situation(caller)
+            situation = self._commands.situation(caller)
             text = caller_text(
                 caller,
                 context=None if context is None else context.digest,
@@ -355,7 +366,7 @@ class Journal:
 
         async def work(connection: Connection) -> dict[str, Any]:
             return await self._runs.set_spec(
-                connection, name, given, self._situation(caller), bodies, caller_text(caller)
+                connection, name, given, self._commands.situation(caller), bodies, caller_text(caller)
             )
 
         return await self.database.write(work)
@@ -375,7 +386,7 @@ class Journal:
             name = self._prepare.name(ref.run, name="run")
 
             async def on_run(connection: Connection) -> dict[str, Any]:
-                situation = self._situation(caller)
+                situation = self._commands.situation(caller)
                 return await self._runs.progress(
                     connection, name, given, situation, bodies, caller_text(caller)
                 )
@@ -384,10 +395,10 @@ class Journal:
         reference = self._prepare.reference(ref)
 
         async def work(connection: Connection) -> dict[str, Any]:
-            situation = self._situation(caller)
-            operation, run = await self._existing(connection, reference)
+            situation = self._commands.situation(caller)
+            operation, run = await self._commands.existing(connection, reference)
             if given.attempt is not None or not operation.granted:
-                _check_attempt(operation, given.attempt or 1)
+                check_attempt(operation, given.attempt or 1)
             is_redelivered = await was_called(
                 connection,
                 namespace=operation.namespace,
@@ -397,7 +408,9 @@ class Journal:
                 call_id=caller.call_id,
             )
             verdict = decide_progress(operation, replace(given, is_redelivered=is_redelivered), situation)
-            answer = await self._conclude(connection, verdict, operation, run, bodies, caller, situation)
+            answer = await self._commands.conclude(
+                connection, verdict, operation, run, bodies, caller, situation
+            )
             attempt = verdict.fields.get("attempt")
             if attempt is not None and verdict.after is not None:
                 answer.update(self._present.grant(attempt, verdict.after))
@@ -420,7 +433,12 @@ class Journal:
 
         async def work(connection: Connection) -> dict[str, Any]:
             return await self._runs.finish(
-                connection, name, command.outcome, reason, self._situation(caller), caller_text(caller)
+                connection,
+                name,
+                command.outcome,
+                reason,
+                self._commands.situation(caller),
+                caller_text(caller),
             )
 
         return await self.database.write(work)
@@ -478,178 +496,6 @@ class Journal:
         caller = self._prepare.caller(caller)
 
         async def work(connection: Connection) -> dict[str, Any]:
-            return await carry_out(connection, given, caller, self._situation(caller))
+            return await carry_out(connection, given, caller, self._commands.situation(caller))
 
         return await self.database.write(work)
-
-    def _situation(self, caller: Caller) -> Situation:
-        return Situation(
-            now=self._clock(),
-            policy=self.policy,
-            party=party_of(caller),
-            call_id=caller.call_id,
-            is_person=caller.is_person,
-        )
-
-    def _described(self, given: ReceiptGiven, bodies: Bodies) -> Any:
-        if given.action is None:
-            return None
-        return self._prepare.description(given.action, given.target, given.args, None, bodies)
-
-    def _creation(self, ref: Reference, run: Run | None, described: Any, now: int) -> Creation:
-        return Creation(
-            id=ref.id,
-            namespace=self.namespace,
-            run=ref.run or "",
-            key=ref.key or "",
-            position=1 if run is None else run.operations + 1,
-            run_created_at=now if run is None else run.created_at,
-            description=described,
-        )
-
-    async def _read(
-        self, connection: Connection, ref: Reference, *, must_exist: bool
-    ) -> tuple[Operation | None, Run | None]:
-        operation = await operation_or_fault(connection, self.namespace, ref, must_exist=must_exist)
-        name = ref.run if operation is None else operation.run
-        row = await connection.fetch_one("read_run", {"namespace": self.namespace, "run": name})
-        return operation, None if row is None else run_from_row(row)
-
-    async def _existing(self, connection: Connection, ref: Reference) -> tuple[Operation, Run | None]:
-        operation, run = await self._read(connection, ref, must_exist=True)
-        if operation is None:
-            raise LookupError("operation_or_fault gave nothing")
-        return operation, run
-
-    async def _receipt_facts(
-        self,
-        connection: Connection,
-        given: ReceiptGiven,
-        bodies: Bodies,
-        operation: Operation | None,
-        run: Run | None,
-        ref: Reference,
-    ) -> ReceiptFacts:
-        action = given.action if operation is None else operation.description.action
-        receipt = self._prepare.receipt(given, bodies, action=action, operation=ref.id)
-        satisfied = (
-            *(() if operation is None else operation.satisfies),
-            *(() if receipt.satisfies is None else json.loads(receipt.satisfies)),
-        )
-        if satisfied:
-            criteria = await criteria_of(connection, run)
-            receipt = replace(receipt, satisfies=satisfaction_text(satisfied, criteria))
-        if receipt.attempt is not None:
-            _check_attempt(operation, receipt.attempt)
-        if receipt.external_id is None:
-            return receipt
-        other = await connection.fetch_one(
-            "other_owner",
-            {
-                "namespace": self.namespace,
-                "external_id": receipt.external_id,
-                "kind": receipt.kind,
-                "system": receipt.system,
-                "operation": ref.id,
-            },
-        )
-        return receipt if other is None else replace(receipt, belongs_to_another=True)
-
-    async def _carry_out(
-        self,
-        connection: Connection,
-        verdict: Verdict,
-        *,
-        before: Operation | None,
-        run: Run | None,
-        bodies: Bodies,
-        caller: str,
-        now: int,
-        run_events: tuple[Event, ...] = (),
-        run_after: Run | None = None,
-        workflow: str | None = None,
-        workflow_version: str | None = None,
-    ) -> None:
-        if verdict.after is None or not verdict.events:
-            return
-        await carry_out(
-            connection,
-            place=RunPlace(namespace=verdict.after.namespace, run=verdict.after.run),
-            run=run,
-            changes=(Change(before=before, after=verdict.after, events=verdict.events),),
-            bodies=bodies,
-            caller=caller,
-            now=now,
-            run_events=run_events,
-            run_after=run_after,
-            workflow=workflow,
-            workflow_version=workflow_version,
-        )
-
-    async def _undo_original(
-        self, connection: Connection, verdict: Verdict, caller: Caller, situation: Situation
-    ) -> None:
-        """Let the success of a compensating operation reach the operation that it undoes."""
-        after = verdict.after
-        if (
-            after is None
-            or after.compensates is None
-            or not verdict.events
-            or state_of(after, situation.now.at) is not State.SUCCEEDED
-        ):
-            return
-        original, run = await self._read(connection, Reference(id=after.compensates), must_exist=False)
-        events = () if original is None else compensate(original, situation, by=after.id)
-        undone = evolve_all(original, events)
-        if undone is not None and events:
-            await carry_out(
-                connection,
-                place=RunPlace(namespace=undone.namespace, run=undone.run),
-                run=run,
-                changes=(Change(before=original, after=undone, events=events),),
-                bodies=Bodies(),
-                caller=caller_text(caller),
-                now=situation.now.at,
-            )
-
-    async def _conclude(
-        self,
-        connection: Connection,
-        verdict: Verdict,
-        before: Operation | None,
-        run: Run | None,
-        bodies: Bodies,
-        caller: Caller,
-        situation: Situation,
-    ) -> dict[str, Any]:
-        """Write what was decided and answer as every command but begin does."""
-        now = situation.now.at
-        await self._carry_out(
-            connection, verdict, before=before, run=run, bodies=bodies, caller=caller_text(caller), now=now
-        )
-        await self._undo_original(connection, verdict, caller, situation)
-        after = verdict.after
-        if after is None:
-            raise LookupError("a verdict about nothing")
-        answer = {**self._present.verdict(verdict, now), **self._present.place(after, now)}
-        receipt = verdict.fields.get("receipt")
-        if receipt is not None:
-            answer["receipt"] = self._present.receipt(receipt)
-        if "retry_at" in verdict.fields:
-            answer["retry_at"] = rfc3339(verdict.fields["retry_at"])
-        if verdict.reason == "lease_held" and after.newest is not None:
-            answer["retry_at"] = rfc3339(after.newest.lease_until)
-        if verdict.next in ("reconcile", "ask") or verdict.reason == "settling":
-            answer.update(await self._view.doubt(connection, after, now))
-        if verdict.next == "skip":
-            answer.update(self._view.settled(after, now))
-        if verdict.warnings:
-            answer["warnings"] = list(verdict.warnings)
-        return answer
-
-
-def _check_attempt(operation: Operation | None, number: int) -> None:
-    granted = () if operation is None else operation.granted
-    if not any(attempt.number == number for attempt in granted):
-        numbers = ", ".join(str(attempt.number) for attempt in granted) or "none was granted"
-        raise InvalidArgument("attempt", f"{number} does not exist", accepted=f"one of: {numbers}")

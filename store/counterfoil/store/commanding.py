@@ -1,0 +1,228 @@
+"""What the commands about one operation share: what is read before a decision, and what is done after it."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from counterfoil.store.domain.answers import Verdict
+from counterfoil.store.domain.closing import compensate
+from counterfoil.store.domain.commands import Caller, ReceiptGiven
+from counterfoil.store.domain.criteria import satisfaction_text
+from counterfoil.store.domain.drafting import Creation, Situation
+from counterfoil.store.domain.events import Event, evolve_all
+from counterfoil.store.domain.instants import rfc3339
+from counterfoil.store.domain.model import Operation, Run, State
+from counterfoil.store.domain.receipts import ReceiptFacts
+from counterfoil.store.domain.states import state_of
+from counterfoil.store.errors import InvalidArgument
+from counterfoil.store.preparing import Bodies, Reference
+from counterfoil.store.protocol import Connection
+from counterfoil.store.resolving import criteria_of, operation_or_fault
+from counterfoil.store.rows import run_from_row
+from counterfoil.store.viewing import Viewer, party_of
+from counterfoil.store.writing import Change, RunPlace, caller_text, carry_out
+
+__all__ = ["Commanding", "check_attempt"]
+
+
+class Commanding:
+    """Reads, writes and answers for one operation; every method is part of a transaction."""
+
+    def __init__(self, view: Viewer) -> None:
+        self._view = view
+
+    def situation(self, caller: Caller) -> Situation:
+        """Give the moment, the configuration and the caller of a command; the clock is read here, once."""
+        return Situation(
+            now=self._view.clock(),
+            policy=self._view.policy,
+            party=party_of(caller),
+            call_id=caller.call_id,
+            is_person=caller.is_person,
+        )
+
+    def described(self, given: ReceiptGiven, bodies: Bodies) -> Any:
+        """Prepare what a receipt says of its effect, where it does: nobody may have begun it."""
+        if given.action is None:
+            return None
+        return self._view.prepare.description(given.action, given.target, given.args, None, bodies)
+
+    def creation(self, ref: Reference, run: Run | None, described: Any, now: int) -> Creation:
+        """Give what an operation that nobody began would be made of."""
+        return Creation(
+            id=ref.id,
+            namespace=self._view.namespace,
+            run=ref.run or "",
+            key=ref.key or "",
+            position=1 if run is None else run.operations + 1,
+            run_created_at=now if run is None else run.created_at,
+            description=described,
+        )
+
+    async def read(
+        self, connection: Connection, ref: Reference, *, must_exist: bool
+    ) -> tuple[Operation | None, Run | None]:
+        """Read the operation that is meant, and its run.
+
+        Raises:
+            NotFound: it is not there though it must.
+        """
+        operation = await operation_or_fault(connection, self._view.namespace, ref, must_exist=must_exist)
+        name = ref.run if operation is None else operation.run
+        row = await connection.fetch_one("read_run", {"namespace": self._view.namespace, "run": name})
+        return operation, None if row is None else run_from_row(row)
+
+    async def existing(self, connection: Connection, ref: Reference) -> tuple[Operation, Run | None]:
+        """Read an operation that has to be there, and its run.
+
+        Raises:
+            NotFound: it is not, with the nearest ones.
+        """
+        operation, run = await self.read(connection, ref, must_exist=True)
+        if operation is None:
+            raise LookupError("operation_or_fault gave nothing")
+        return operation, run
+
+    async def receipt_facts(
+        self,
+        connection: Connection,
+        given: ReceiptGiven,
+        bodies: Bodies,
+        operation: Operation | None,
+        run: Run | None,
+        ref: Reference,
+    ) -> ReceiptFacts:
+        """Prepare a receipt with what the journal knows of its reference and of the criteria.
+
+        Raises:
+            InvalidArgument, TooLarge: naming the field, or an attempt that does not exist.
+        """
+        action = given.action if operation is None else operation.description.action
+        receipt = self._view.prepare.receipt(given, bodies, action=action, operation=ref.id)
+        satisfied = (
+            *(() if operation is None else operation.satisfies),
+            *(() if receipt.satisfies is None else json.loads(receipt.satisfies)),
+        )
+        if satisfied:
+            criteria = await criteria_of(connection, run)
+            receipt = replace(receipt, satisfies=satisfaction_text(satisfied, criteria))
+        if receipt.attempt is not None:
+            check_attempt(operation, receipt.attempt)
+        if receipt.external_id is None:
+            return receipt
+        other = await connection.fetch_one(
+            "other_owner",
+            {
+                "namespace": self._view.namespace,
+                "external_id": receipt.external_id,
+                "kind": receipt.kind,
+                "system": receipt.system,
+                "operation": ref.id,
+            },
+        )
+        return receipt if other is None else replace(receipt, belongs_to_another=True)
+
+    async def carry_out(
+        self,
+        connection: Connection,
+        verdict: Verdict,
+        *,
+        before: Operation | None,
+        run: Run | None,
+        bodies: Bodies,
+        caller: str,
+        now: int,
+        run_events: tuple[Event, ...] = (),
+        run_after: Run | None = None,
+        workflow: str | None = None,
+        workflow_version: str | None = None,
+    ) -> None:
+        """Write what was decided, if anything was."""
+        if verdict.after is None or not verdict.events:
+            return
+        await carry_out(
+            connection,
+            place=RunPlace(namespace=verdict.after.namespace, run=verdict.after.run),
+            run=run,
+            changes=(Change(before=before, after=verdict.after, events=verdict.events),),
+            bodies=bodies,
+            caller=caller,
+            now=now,
+            run_events=run_events,
+            run_after=run_after,
+            workflow=workflow,
+            workflow_version=workflow_version,
+        )
+
+    async def _undo_original(
+        self, connection: Connection, verdict: Verdict, caller: Caller, situation: Situation
+    ) -> None:
+        """Let the success of a compensating operation reach the operation that it undoes."""
+        after = verdict.after
+        if (
+            after is None
+            or after.compensates is None
+            or not verdict.events
+            or state_of(after, situation.now.at) is not State.SUCCEEDED
+        ):
+            return
+        original, run = await self.read(connection, Reference(id=after.compensates), must_exist=False)
+        events = () if original is None else compensate(original, situation, by=after.id)
+        undone = evolve_all(original, events)
+        if undone is not None and events:
+            await carry_out(
+                connection,
+                place=RunPlace(namespace=undone.namespace, run=undone.run),
+                run=run,
+                changes=(Change(before=original, after=undone, events=events),),
+                bodies=Bodies(),
+                caller=caller_text(caller),
+                now=situation.now.at,
+            )
+
+    async def conclude(
+        self,
+        connection: Connection,
+        verdict: Verdict,
+        before: Operation | None,
+        run: Run | None,
+        bodies: Bodies,
+        caller: Caller,
+        situation: Situation,
+    ) -> dict[str, Any]:
+        """Write what was decided and answer as every command but begin does."""
+        now = situation.now.at
+        await self.carry_out(
+            connection, verdict, before=before, run=run, bodies=bodies, caller=caller_text(caller), now=now
+        )
+        await self._undo_original(connection, verdict, caller, situation)
+        after = verdict.after
+        if after is None:
+            raise LookupError("a verdict about nothing")
+        answer = {**self._view.present.verdict(verdict, now), **self._view.present.place(after, now)}
+        receipt = verdict.fields.get("receipt")
+        if receipt is not None:
+            answer["receipt"] = self._view.present.receipt(receipt)
+        if "retry_at" in verdict.fields:
+            answer["retry_at"] = rfc3339(verdict.fields["retry_at"])
+        if verdict.reason == "lease_held" and after.newest is not None:
+            answer["retry_at"] = rfc3339(after.newest.lease_until)
+        if verdict.next in ("reconcile", "ask") or verdict.reason == "settling":
+            answer.update(await self._view.doubt(connection, after, now))
+        if verdict.next == "skip":
+            answer.update(self._view.settled(after, now))
+        if verdict.warnings:
+            answer["warnings"] = list(verdict.warnings)
+        return answer
+
+
+def check_attempt(operation: Operation | None, number: int) -> None:
+    """Make sure that an attempt of that number was granted.
+
+    Raises:
+        InvalidArgument: it was not; the numbers that exist are named.
+    """
+    granted = () if operation is None else operation.granted
+    if not any(attempt.number == number for attempt in granted):
+        numbers = ", ".join(str(attempt.number) for attempt in granted) or "none was granted"
+        raise InvalidArgument("attempt", f"{number} does not exist", accepted=f"one of: {numbers}")
