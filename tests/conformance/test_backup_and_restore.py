@@ -54,6 +54,7 @@ async def backed_up(folder: Path, clock: FakeClock) -> None:
             await desk.at(key).failure("unknown")
         plan = (PlanStep(key="planned", action="email.send", target="planned@example.org"),)
         await desk.journal.begin_run(BeginRun(run="run-1", plan=plan), as_caller(AGENT))
+        clock.advance(10)
         await desk.journal.keeper.backup(folder / "backup.db")
 
 
@@ -311,6 +312,9 @@ async def test_a_clock_set_back_before_the_restore_opens_nothing(tmp_path: Path)
     async with open_desk(tmp_path / "restored", clock=clock) as desk:
         for key in OPEN_KEYS:
             assert (await desk.at(key).begin(caller=ANOTHER))["next"] in ("ask", "reconcile")
+        # Not even a key whose grant lies ahead of the clock counts as alive once the gap is accepted.
+        await desk.journal.keeper.accept_gap(None, PERSON)
+        assert words(await desk.at("keyed").begin(caller=ANOTHER)) == "reconcile in_doubt"
 
 
 async def test_a_restore_replaces_no_journal_unless_it_may_move_it_aside(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -306,8 +307,8 @@ async def test_a_timely_empty_look_elsewhere_counts_as_one_here(tmp_path: Path) 
 async def test_a_persons_word_elsewhere_is_a_claim_here(tmp_path: Path) -> None:
     clock = FakeClock()
     async with two_journals(tmp_path, clock, lookup=LOOKUP) as (desk, other):
-        clock.advance(400)
-        await desk.reconcile("not_performed", caller=PERSON)
+        clock.advance(700)
+        await desk.reconcile("not_performed", caller=PERSON, as_of=clock.text)
         assert await desk.state() == "failed"
         taken = await take(other, await exported(desk))
         assert (await other.state(), taken.conflicts_in_all) == ("in_doubt", 1)
@@ -448,6 +449,8 @@ async def test_a_pruned_operation_arrives_as_a_tombstone(tmp_path: Path) -> None
         answer = await other.begin(args={"n": 1}, payload="text")
         assert words(answer) == "skip already_succeeded"
         assert answer["recorded"]["payload"]["pruned"] is True
+        with sqlite3.connect(tmp_path / "another" / "journal.db") as raw:
+            assert raw.execute("SELECT pruned_at FROM operations").fetchall() == [(clock.at,)]
 
 
 async def test_nothing_crosses_namespaces(tmp_path: Path) -> None:
@@ -511,6 +514,12 @@ def edit_data(kind: str, changes: dict[str, Any]) -> Callable[[list[dict[str, An
     return change
 
 
+def rename_operation(lines: list[dict[str, Any]]) -> None:
+    for line in lines:
+        if line.get("operation"):
+            line["operation"] = "op_" + "a" * 20
+
+
 HOSTILE: dict[str, Callable[[list[dict[str, Any]]], None]] = {
     "another format": edit("header", {"format": "zip"}),
     "a later version": edit("header", {"version": 2}),
@@ -525,6 +534,7 @@ HOSTILE: dict[str, Callable[[list[dict[str, Any]]], None]] = {
     "a number that is missing": edit("event", {"seq": 2}),
     "a body under another digest": edit("body", {"body": '"another"'}),
     "an operation under another id": edit("event", {"operation": "op_" + "a" * 20}),
+    "all of an operation under another id": rename_operation,
     "an operation of another run": edit_data("operation_created", {"run": "run-2"}),
     "a position before the first": edit_data("operation_created", {"position": 0}),
     "a position in words": edit_data("operation_created", {"position": "first"}),
@@ -535,7 +545,8 @@ HOSTILE: dict[str, Callable[[list[dict[str, Any]]], None]] = {
     ),
     "an attempt with an unknown field": edit_data("attempt_granted", {"hack": 1}),
     "an attempt without a number": edit_data("attempt_granted", {"number": None}),
-    "a secret": edit_data("operation_created", {"key": TOKEN}),
+    "a secret in a name": edit_data("operation_created", {"key": TOKEN}),
+    "a secret": edit_data("attempt_granted", {"reason": f"because of {TOKEN}"}),
     "a text without end": edit_data("attempt_granted", {"reason": "x" * 30_000}),
 }
 

@@ -96,6 +96,35 @@ async def test_what_is_not_old_enough_stays(tmp_path: Path, age: float) -> None:
         assert bodies(tmp_path) == before != []
 
 
+async def test_what_was_settled_only_lately_stays_however_old_its_bodies_are(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk:
+        await begun(desk)
+        clock.advance(100 * A_DAY)
+        await desk.receipt()
+        clock.advance(A_DAY)
+        assert (await desk.journal.keeper.prune(older_than_seconds=90 * A_DAY)).bodies == 0
+
+
+async def test_what_only_time_has_settled_stays(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk:
+        await begun(desk, deadline_seconds=600)
+        await desk.failure("unknown")
+        clock.advance(100 * A_DAY)
+        assert await desk.state() == "timed_out"
+        assert (await desk.journal.keeper.prune(older_than_seconds=90 * A_DAY)).bodies == 0
+
+
+async def test_a_body_that_no_event_refers_to_is_not_stored(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        await desk.begin(payload="the first")
+        await desk.failure("none", evidence={"status": 401})
+        assert words(await desk.begin(payload="worded anew")) == "perform retry_after_failure"
+        assert '"worded anew"' not in bodies(tmp_path)
+        assert (await desk.check(detail="payload"))["content"] == "the first"
+
+
 async def test_nothing_that_is_open_is_ever_pruned(tmp_path: Path) -> None:
     clock = FakeClock()
     async with open_desk(tmp_path, clock=clock) as desk:
