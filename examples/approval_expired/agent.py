@@ -1,24 +1,19 @@
 """The agent: it begins one release, performs it if it is told to, and says what it was answered.
 
-Usage: agent.py JOURNAL CONFIGURATION HOSTING
+Usage: agent.py FOLDER CONFIGURATION
 """
 
 import asyncio
-import os
 import sys
 from pathlib import Path
 
-from mcp import Client, StdioServerParameters
+from mcp import Client
 from outside import Closed, Hosting
 
+sys.path.append(str(Path(__file__).parents[1]))
+from shared.session import call, session, verb
+
 RUN, KEY = "release/shop-1.4", "deploy:shop"
-
-
-async def call(client: Client, tool: str, **arguments: object) -> dict:
-    result = await client.call_tool(tool, arguments)
-    assert not result.is_error, result.content
-    assert result.structured_content is not None
-    return result.structured_content
 
 
 async def main(client: Client) -> None:
@@ -32,7 +27,7 @@ async def main(client: Client) -> None:
         args={"version": "1.4"},
         lookup={"tool": "hosting.releases"},
     )
-    print(f"{begun['next']}: {begun['reason']}")
+    print(verb(begun))
     if begun["next"] == "ask":
         asked = await call(client, "request_authority", operation=begun["operation"], why="1.4 is tested")
         print(asked["request"])
@@ -52,15 +47,10 @@ async def main(client: Client) -> None:
 
 
 async def connect() -> None:
-    server = StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "counterfoil.server", "serve", "--journal", journal, "--config", configuration],
-        env=dict(os.environ),
-    )
-    async with Client(server, read_timeout_seconds=30) as client:
+    async with session(folder, "--config", configuration) as client:
         await main(client)
 
 
-journal, configuration, folder = sys.argv[1:]
-hosting = Hosting(Path(folder))
+folder, configuration = Path(sys.argv[1]), sys.argv[2]
+hosting = Hosting(folder)
 asyncio.run(connect())

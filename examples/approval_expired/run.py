@@ -1,9 +1,6 @@
 """Lets an agent ask, a person permit for a short while, and the permission end before the work was done."""
 
 import hashlib
-import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -12,49 +9,33 @@ from pathlib import Path
 
 from outside import Hosting
 
-HERE = Path(__file__).parent
-BOUND_SECONDS = 60
+sys.path.append(str(Path(__file__).parents[1]))
+from shared.processes import command, start, told
+
+AGENT = Path(__file__).parent / "agent.py"
 PERMITTED = "12s"
 """Long enough to start an agent on a slow machine, short enough for a story."""
 
 
 class Story:
     def __init__(self, folder: Path) -> None:
-        own = ("COUNTERFOIL_", "CLAUDE_CODE_")
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(own)}
-        self.environment = {**kept, "XDG_CONFIG_HOME": str(folder)}
         self.folder, self.hosting = folder, Hosting(folder)
-        self.journal, self.configuration = folder / "journal.db", folder / "counterfoil.toml"
+        self.configuration, self.secret = folder / "counterfoil.toml", folder / "secret"
         # In earnest, another user keeps the secret: see docs/authority.md.
-        (folder / "secret").write_text("only the person knows this")
-        digest = hashlib.sha256(b"only the person knows this").hexdigest()
+        self.secret.write_text("only the person knows this")
+        digest = hashlib.sha256(self.secret.read_bytes()).hexdigest()
         self.configuration.write_text(
             f'[[authority]]\naction = "deploy.*"\nrequire = "grant"\n[operator]\nsecret_sha256 = "{digest}"\n'
         )
 
     def agent(self) -> list[str]:
         """Start a session; give what it said, line by line."""
-        words = [str(HERE / "agent.py"), str(self.journal), str(self.configuration), str(self.folder)]
-        return self._run(words).stdout.splitlines()
+        return told(start(AGENT, str(self.configuration), folder=self.folder))
 
     def command(self, *words: str, by_person: bool = False) -> tuple[int, dict]:
         """Give a command, as the person who has the secret or as anybody with a shell."""
-        settings = ["--json", "--journal", str(self.journal), "--config", str(self.configuration)]
-        secret = ["--operator-secret-file", str(self.folder / "secret")] if by_person else []
-        done = self._run(["-m", "counterfoil.server", *words, *secret, *settings])
-        return done.returncode, json.loads(done.stdout)
-
-    def _run(self, words: list[str]) -> subprocess.CompletedProcess:
-        return subprocess.run(
-            [sys.executable, *words],
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=None if words[0].endswith(".py") else subprocess.DEVNULL,
-            text=True,
-            timeout=BOUND_SECONDS,
-            check=False,
-        )
+        secret = self.secret if by_person else None
+        return command(self.folder, *words, configuration=self.configuration, secret=secret)
 
 
 def main(folder: Path) -> None:

@@ -2,8 +2,6 @@
 
 import asyncio
 import hashlib
-import json
-import subprocess
 import sys
 import tempfile
 from copy import deepcopy
@@ -13,7 +11,7 @@ from mcp import Client
 from outside import Mail
 
 sys.path.append(str(Path(__file__).parents[1]))
-from shared.processes import BOUND_SECONDS, environment
+from shared.processes import command
 from shared.session import call, session, take_up, verb
 
 CONFIGURATION = Path(__file__).parent / "counterfoil.toml"
@@ -57,18 +55,8 @@ def changed(answer: dict) -> dict:
 
 def grant(folder: Path, *words: str, secret: Path | None = None) -> bool:
     """Try to permit something, with the operator's secret or with nothing but a shell."""
-    person = () if secret is None else ("--operator-secret-file", str(secret))
-    place = ("--journal", str(folder / "journal.db"), "--config", str(CONFIGURATION))
-    done = subprocess.run(
-        [sys.executable, "-m", "counterfoil.server", "grant", *words, *person, "--json", *place],
-        env=environment(folder),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=BOUND_SECONDS,
-        check=False,
-    )
-    return done.returncode == 0 and json.loads(done.stdout)["granted"]
+    code, answer = command(folder, "grant", *words, configuration=CONFIGURATION, secret=secret)
+    return code == 0 and answer["granted"]
 
 
 async def first_session(client: Client) -> None:

@@ -1,16 +1,17 @@
 """The agent: `first` posts its letter and is killed; `second` writes the letter anew, under another name.
 
-Usage: agent.py first|second JOURNAL POST_OFFICE
+Usage: agent.py FOLDER first|second
 """
 
 import asyncio
-import os
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
-from mcp import Client, StdioServerParameters
+from mcp import Client
 from outside import PostOffice
+
+sys.path.append(str(Path(__file__).parents[1]))
+from shared.session import call, say, session, verb, wait_until
 
 RUN = "apologies/2026-W48"
 LETTER = {
@@ -23,13 +24,6 @@ LETTER = {
 }
 
 
-async def call(client: Client, tool: str, **arguments: object) -> dict:
-    result = await client.call_tool(tool, arguments)
-    assert not result.is_error, result.content
-    assert result.structured_content is not None
-    return result.structured_content
-
-
 async def first(client: Client) -> None:
     text = "Dear Alice, we are sorry that order 77 came late."
     granted = await call(
@@ -37,7 +31,7 @@ async def first(client: Client) -> None:
     )
     assert granted["next"] == "perform", granted
     post_office.post(to=LETTER["target"], text=text, key=granted["idempotency_key"])
-    print("the letter is posted", flush=True)
+    say("the letter is posted")
     sys.stdin.read()  # here it is killed
     sys.exit("nobody killed this agent")
 
@@ -46,7 +40,7 @@ async def second(client: Client) -> None:
     key, text = "apology-letter-alice", "Hello Alice, please forgive the delay of order 77!"
     while True:
         answer = await call(client, "begin_operation", run=RUN, key=key, payload=text, **LETTER)
-        print(f"{key}: {answer['next']} ({answer['reason']})", flush=True)
+        say(f"{key}: {verb(answer)}")
         match answer["next"], answer["reason"]:
             case "perform", _:
                 break
@@ -54,12 +48,11 @@ async def second(client: Client) -> None:
                 # It is the same letter: the recorded key stands for it.
                 key = answer["duplicates"][0]["key"]
             case "wait", _:
-                moment = datetime.fromisoformat(answer["retry_at"])
-                await asyncio.sleep(max(0.0, (moment - datetime.now(UTC)).total_seconds()))
+                await wait_until(answer["retry_at"])
             case other:
                 sys.exit(f"this story has no {other}")
     for warning in answer["warnings"]:
-        print(f"warned: {warning}", flush=True)
+        say(f"warned: {warning}")
     recorded = answer["recorded"]["payload"]
     number = post_office.post(to=LETTER["target"], text=recorded, key=answer["idempotency_key"])
     settled = await call(
@@ -71,21 +64,16 @@ async def second(client: Client) -> None:
         system="post office",
         external_id=number,
     )
-    print(f"{key}: ended {settled['state']}", flush=True)
+    say(f"{key}: ended {settled['state']}")
     plan = await call(client, "resume_plan", run=RUN, include="all")
-    print(f"operations in the run: {len(plan['steps'])}", flush=True)
+    say(f"operations in the run: {len(plan['steps'])}")
 
 
-async def main() -> None:
-    server = StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "counterfoil.server", "serve", "--journal", f"sqlite:///{journal}"],
-        env=dict(os.environ),
-    )
-    async with Client(server, read_timeout_seconds=30) as client:
+async def main(part: str) -> None:
+    async with session(folder) as client:
         await (first if part == "first" else second)(client)
 
 
-part, journal, folder = sys.argv[1:]
-post_office = PostOffice(Path(folder))
-asyncio.run(main())
+folder = Path(sys.argv[1])
+post_office = PostOffice(folder / "post")
+asyncio.run(main(sys.argv[2]))

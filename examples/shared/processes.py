@@ -1,5 +1,6 @@
-"""The processes of a story: each is an agent's session, reads a clean environment, and ends in any case."""
+"""The processes of a story, each for a bound time: sessions of agents, and commands of people."""
 
+import json
 import os
 import signal
 import subprocess
@@ -54,3 +55,19 @@ def told(process: subprocess.Popen, typed: str = "") -> list[str]:
     out, _ = process.communicate(typed, timeout=BOUND_SECONDS)
     assert process.returncode == 0, f"a session ended with {process.returncode} after {out!r}"
     return out.splitlines()
+
+
+def command(folder: Path, *words: str, configuration: Path, secret: Path | None = None) -> tuple[int, dict]:
+    """Give a command on the story's journal, as the person who has the secret or as anybody with a shell."""
+    person = () if secret is None else ("--operator-secret-file", str(secret))
+    place = ("--journal", str(folder / "journal.db"), "--config", str(configuration))
+    done = subprocess.run(
+        [sys.executable, "-m", "counterfoil.server", *words, *person, "--json", *place],
+        env=environment(folder),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=BOUND_SECONDS,
+        check=False,
+    )
+    return done.returncode, json.loads(done.stdout)

@@ -109,6 +109,7 @@ async def _begin(
         if kept["recorded"]:
             effect[body] = read(kept["content"])
     begun = await call(client, "begin_operation", run=run, key=step["key"], **effect, **terms)
+    say(f"{step['key']}: begun, {verb(begun)}")
     if begun["next"] == "perform":
         await call(
             client,
