@@ -7,7 +7,7 @@ arguments on, and loads no table printer, which `MCPServer` does to set up its l
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
@@ -39,6 +39,9 @@ from counterfoil.tools.schema import input_schema, output_schema
 from counterfoil.tools.specification import ToolSpecification
 from counterfoil.tools.text import bounded, written
 
+if TYPE_CHECKING:
+    from counterfoil.server.telemetry import Telemetry
+
 __all__ = ["JournalProvider", "build_server"]
 
 JournalProvider = Callable[[], Awaitable[Journal]]
@@ -57,13 +60,17 @@ def build_server(
     limits: Limits | None = None,
     version: str = "",
     tools: Sequence[ToolSpecification] = ALL_TOOLS,
+    telemetry: "Telemetry | None" = None,
 ) -> Server[Any]:
     """Give a server that offers `tools` on the journal that `journals` gives.
 
     `client` is what is known of every caller before it says a word: connection, principal, environment.
+    `telemetry` tells of every call where somebody wants spans.
     """
     names = [tool.name for tool in tools]
-    calls = _ToolCalls(journals=journals, client=client, limits=limits or Limits(), tools=tools)
+    calls = _ToolCalls(
+        journals=journals, client=client, limits=limits or Limits(), tools=tools, telemetry=telemetry
+    )
     resources = Resources(journals=journals, client=client, tools=names)
     server: Server[Any] = Server(
         "counterfoil",
@@ -104,11 +111,13 @@ class _ToolCalls:
         client: ClientInfo,
         limits: Limits,
         tools: Sequence[ToolSpecification],
+        telemetry: "Telemetry | None",
     ) -> None:
         self._journals = journals
         self._client = client
         self._limits = limits
         self._tools = {tool.name: tool for tool in tools}
+        self._telemetry = telemetry
         self._asking = Asking()
 
     @cached_property
@@ -145,7 +154,10 @@ class _ToolCalls:
                 arguments=arguments,
             )
             journal = await self._journals()
-            answer = await tool.run(journal, arguments, caller)
+            if self._telemetry is None:
+                answer = await tool.run(journal, arguments, caller)
+            else:
+                answer = await self._telemetry.watched(tool.name, tool.run, journal, arguments, caller)
             question = None if tool.question is None else tool.question(answer)
             if question is not None and tool.settle is not None:
                 reply = await self._asking.ask(context, params, question)

@@ -109,6 +109,12 @@ async def _serve(settings: "Settings", open_journal: "JournalOpener", version: s
         traceparent=settings.traceparent,
     )
 
+    telemetry, flush = None, _nothing
+    if settings.has_traces:
+        from counterfoil.server.tracing import set_up_tracing
+
+        telemetry, flush = set_up_tracing(settings, version=version)
+
     def open_journal_early() -> None:
         tasks.start_soon(journals.open_early)
 
@@ -119,6 +125,7 @@ async def _serve(settings: "Settings", open_journal: "JournalOpener", version: s
             limits=settings.limits,
             version=version,
             tools=TOOL_SETS[settings.tools],
+            telemetry=telemetry,
         )
         await serve_streams(
             server,
@@ -129,3 +136,8 @@ async def _serve(settings: "Settings", open_journal: "JournalOpener", version: s
             on_first_answer=open_journal_early,
         )
         tasks.cancel_scope.cancel()
+    flush()
+
+
+def _nothing() -> None:
+    pass
