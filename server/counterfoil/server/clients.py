@@ -148,6 +148,7 @@ CLIENTS = {
         write=_letta_code,
         add=lambda connection: f"/mcp add --transport stdio {NAME} {connection.line}",
         note="Letta keeps servers for each agent: take the command inside a session of that agent, "
-        "or put its id in the place of YOUR-AGENT-ID.",
+        "or put its id in the place of YOUR-AGENT-ID. Each `letta mcp call` is a connection of its own: have "
+        'the agent send trace {"conversation": "$LETTA_CONVERSATION_ID"} with every call.',
     ),
 }

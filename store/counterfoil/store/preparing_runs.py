@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from counterfoil.store.domain.begin import BeginGiven
-from counterfoil.store.domain.canonical import canonical_json
+from counterfoil.store.domain.canonical import canonical_json, digest
 from counterfoil.store.domain.commands import BeginOperation, BeginRun, Criterion, Json, RecordProgress, Spec
 from counterfoil.store.domain.context import normal_context
 from counterfoil.store.domain.criteria import criteria_text
@@ -12,7 +12,14 @@ from counterfoil.store.domain.runs import RunGiven, SpecGiven
 from counterfoil.store.errors import InvalidArgument, TooLarge
 from counterfoil.store.preparing import Bodies, Preparer, attempt_number, duration
 
-__all__ = ["PreparedContext", "prepare_context", "prepare_progress", "prepare_run", "prepare_spec"]
+__all__ = [
+    "PreparedContext",
+    "context_from",
+    "prepare_context",
+    "prepare_progress",
+    "prepare_run",
+    "prepare_spec",
+]
 
 MOST_CRITERIA = 500
 """Criteria in one spec."""
@@ -30,6 +37,12 @@ class PreparedContext:
     value: dict[str, Json]
 
 
+def context_from(value: dict[str, Json]) -> PreparedContext:
+    """Give a context in normal form with its digest and text."""
+    text = canonical_json(value)
+    return PreparedContext(digest=digest(text), text=text, value=value)
+
+
 def prepare_context(
     context: dict[str, Json] | None, *, workflow_version: str | None, prepare: Preparer, bodies: Bodies
 ) -> PreparedContext | None:
@@ -40,9 +53,9 @@ def prepare_context(
     if workflow_version is not None:
         whole.setdefault("workflow_version", workflow_version)
     prepare.body(whole, Bodies(), name="context")
-    value = normal_context(prepare.redactor.redact(whole))
-    text = canonical_json(value)
-    return PreparedContext(digest=bodies.add(text), text=text, value=value)
+    prepared = context_from(normal_context(prepare.redactor.redact(whole)))
+    bodies.add(prepared.text)
+    return prepared
 
 
 def prepare_run(command: BeginRun, *, prepare: Preparer, bodies: Bodies) -> RunGiven:

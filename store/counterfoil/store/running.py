@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from counterfoil.store.domain.answers import guidance_for
-from counterfoil.store.domain.context import Drift, compare_contexts
+from counterfoil.store.domain.context import Drift, accepted_context, compare_contexts
 from counterfoil.store.domain.criteria import CriterionState, judge
 from counterfoil.store.domain.drafting import Situation
 from counterfoil.store.domain.events import EventKind
@@ -26,7 +26,7 @@ from counterfoil.store.domain.runs import held_until as end_of_hold
 from counterfoil.store.domain.states import state_of
 from counterfoil.store.domain.untrusted import safe_value
 from counterfoil.store.preparing import Bodies
-from counterfoil.store.preparing_runs import PreparedContext
+from counterfoil.store.preparing_runs import PreparedContext, context_from
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import criteria_of, no_such_run, was_called
 from counterfoil.store.rows import load_operations, run_from_row
@@ -98,9 +98,12 @@ class RunKeeping:
             context=None if context is None else context.digest,
             is_redelivered=await self._was_called(connection, given.run, EventKind.RUN_BEGUN, situation),
         )
-        if given.accept_reason is not None and any(drift.drift_class == "block" for drift in drifts):
-            # Only a person lifts a block: what an agent accepts are the components to review.
-            given = given if situation.is_person else replace(given, accept_reason=None)
+        is_blocked = any(drift.drift_class == "block" for drift in drifts) and not situation.is_person
+        if given.accept_reason is not None and context is not None:
+            context = context_from(
+                accepted_context(recorded, context.value, drifts, is_person=situation.is_person)
+            )
+            given = replace(given, context=context.digest)
         verdict = decide_begin_run(given, facts, situation)
         if verdict.next == "continue":
             if context is not None:
@@ -108,7 +111,13 @@ class RunKeeping:
             await self._write(connection, facts.run, verdict, bodies, caller, situation)
         is_accepted = verdict.next == "continue" and given.accept_reason is not None
         answer = self._answer(verdict, situation.now.at, facts.operations)
-        answer["drift"] = None if is_accepted else drift_shown(drifts)
+        answer["drift"] = drift_shown(
+            [drift for drift in drifts if not is_accepted or (is_blocked and drift.drift_class == "block")]
+        )
+        if is_accepted and is_blocked:
+            answer.setdefault("warnings", []).append(
+                "what is classed block was not accepted: only a person lifts it (counterfoil grant)"
+            )
         if verdict.duplicates:
             answer["duplicates"] = [
                 {"step": key, **shown}

@@ -25,7 +25,7 @@ _PASSED_ON = ("journal", "namespace", "config")
 @click.option(
     "--tools",
     type=click.Choice(["core", "all"]),
-    help="Which tools are offered; this version has the core ones.",
+    help="Which tools are offered: the six core ones, or all (the default).",
 )
 @click.option("--http", metavar="HOST:PORT", help="Not in this version, which serves stdio only.")
 def serve(request: Request, *, tools: str | None, http: str | None) -> int:

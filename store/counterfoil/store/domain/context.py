@@ -7,7 +7,15 @@ from typing import Any
 from counterfoil.store.domain.canonical import canonical_json, digest
 from counterfoil.store.domain.commands import Json
 
-__all__ = ["DEFAULT_CLASSES", "Drift", "compare_contexts", "drift_class", "normal_context", "worst_class"]
+__all__ = [
+    "DEFAULT_CLASSES",
+    "Drift",
+    "accepted_context",
+    "compare_contexts",
+    "drift_class",
+    "normal_context",
+    "worst_class",
+]
 
 DEFAULT_CLASSES: Mapping[str, str] = {"policy": "review", "spec": "review", "workflow_version": "review"}
 """What a changed component means where the configuration does not say; every other one is a note."""
@@ -147,6 +155,31 @@ def _drift(component: str, recorded: Json, given: Json, classes: Mapping[str, st
         given=given,
         drift_class=drift_class(component, classes),
     )
+
+
+def accepted_context(
+    recorded: Mapping[str, Json] | None,
+    given: Mapping[str, Json],
+    drifts: Sequence[Drift],
+    *,
+    is_person: bool,
+) -> dict[str, Json]:
+    """Give what later steps are compared with once a drift was accepted.
+
+    What the caller did not say stays as recorded, and so does what is classed `block`, unless a person
+    accepts it.
+    """
+    merged: dict[str, Json] = {**(recorded or {}), **given}
+    for drift in drifts:
+        if drift.drift_class != "block" or is_person:
+            continue
+        head, _, part = drift.component.partition(".")
+        if not part or not isinstance(merged.get(head), Mapping):
+            merged[drift.component] = drift.recorded
+        else:
+            parts = {name: value for name, value in merged[head].items() if name != part}
+            merged[head] = parts if drift.recorded == REMOVED else {**parts, part: drift.recorded}
+    return merged
 
 
 def worst_class(drifts: Sequence[Drift]) -> str:

@@ -1,0 +1,55 @@
+"""What an agent accepts is what is classed review; what is classed block stays until a person lifts it."""
+
+import pytest
+
+from counterfoil.store.domain.commands import BeginRun
+from counterfoil.store.domain.context import accepted_context, compare_contexts
+from counterfoil.store.domain.states import Policy
+from journals import AGENT, Desk, open_desk
+
+pytestmark = pytest.mark.anyio
+
+POLICY = Policy(drift={"policy": "block", "model": "review"})
+BEFORE = {"model": "a", "policy": "p1", "code": "c1"}
+
+
+async def begin_run(desk: Desk, **fields):
+    return await desk.journal.begin_run(BeginRun(run=desk.run, **fields), AGENT)
+
+
+async def test_an_accepted_review_is_no_drift_any_more_and_what_was_not_said_stays_recorded(tmp_path):
+    async with open_desk(tmp_path, policy=POLICY) as desk:
+        await begin_run(desk, context=BEFORE)
+        seen = await begin_run(desk, context={"model": "b", "policy": "p1"})
+        assert ("model", "review") in [(one["component"], one["class"]) for one in seen["drift"]]
+
+        accepted = await begin_run(desk, context={"model": "b", "policy": "p1"}, accept_reason="tried it")
+
+        assert "drift" not in accepted
+        again = await begin_run(desk, context={"model": "b", "policy": "p1", "code": "c2"})
+        assert [(one["component"], one["recorded"], one["given"]) for one in again["drift"]] == [
+            ("code", "c1", "c2")
+        ]
+
+
+async def test_an_agent_accepts_what_is_to_review_and_not_what_blocks(tmp_path):
+    async with open_desk(tmp_path, policy=POLICY) as desk:
+        await begin_run(desk, context=BEFORE)
+        answer = await begin_run(
+            desk, context={"model": "b", "policy": "p2", "code": "c1"}, accept_reason="all fine"
+        )
+        assert [one["component"] for one in answer["drift"]] == ["policy"]
+        assert any("only a person lifts it" in warning for warning in answer["warnings"])
+        begun = await desk.begin(context={"model": "b", "policy": "p2", "code": "c1"})
+        assert (begun["next"], begun["reason"]) == ("ask", "drift")
+        assert [one["component"] for one in begun["drift"]] == ["policy"]
+        assert (await desk.begin(context={"model": "b", "policy": "p1", "code": "c1"}))["next"] == "perform"
+
+
+def test_a_blocked_part_of_a_map_stays_as_it_was_and_a_new_one_stays_out():
+    recorded = {"tools": {"mail": "1", "git": "1"}}
+    given = {"tools": {"mail": "2", "git": "2", "pay": "1"}}
+    drifts = compare_contexts(recorded, given, {"tools.mail": "block", "tools.pay": "block"})
+    merged = accepted_context(recorded, given, drifts, is_person=False)
+    assert merged == {"tools": {"mail": "1", "git": "2"}}
+    assert accepted_context(recorded, given, drifts, is_person=True) == given
