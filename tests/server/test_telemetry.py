@@ -403,6 +403,18 @@ def test_spans_on_the_console_leave_stdout_to_the_protocol(era: str, tmp_path: P
     assert '"service.name": "counterfoil"' in told
 
 
+def test_the_words_of_a_refusal_do_not_reach_what_is_exported(tmp_path: Path) -> None:
+    with on_journal(tmp_path, OTEL_TRACES_EXPORTER="console", COUNTERFOIL_LOG="warning") as process:
+        process.initialize()
+        # The SDK puts the message of an error of the protocol into the status of its span.
+        refused = process.ask(call(1, "hunter2-tool"))
+        assert refused["error"]["message"].startswith("Unknown tool")
+        process.end_by()
+        told = process.errors()
+    assert '"status_code": "ERROR"' in told
+    assert "Unknown tool" not in told
+
+
 def test_without_the_extra_that_is_said_once_and_the_server_goes_on(tmp_path: Path) -> None:
     hidden = tmp_path / "hidden"
     hidden.mkdir()
