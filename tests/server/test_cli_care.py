@@ -25,6 +25,8 @@ EVERY_COMMAND = [
     ("check",),
     ("doctor",),
     ("verify",),
+    ("prune", "--older-than", "1d"),
+    ("export",),
     ("reconcile", RUN, "email:alice", "--finding", "inconclusive", "--checked-with", "x"),
     ("close", RUN, "email:alice", "--outcome", "cancelled", "--reason", "x"),
 ]
