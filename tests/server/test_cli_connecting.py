@@ -19,8 +19,9 @@ __all__ = ["cli", "journal"]
 COMMANDS = (
     *("runs", "plan", "show", "find", "tail", "reconcile", "close", "check", "doctor", "verify"),
     *("serve", "config", "demo"),
+    *("grant", "requests", "spec", "export", "import", "backup", "restore", "prune"),
 )
-LATER = ("grant", "requests", "spec", "export", "import", "copy", "backup", "restore", "prune", "migrate")
+LATER = ("copy", "migrate", "token", "gateway", "hook", "install", "uninstall", "console")
 HELLO = {
     "jsonrpc": "2.0",
     "id": 0,
