@@ -5,7 +5,7 @@ import pytest
 from counterfoil.store.domain.commands import Lookup
 from counterfoil.store.domain.model import Assurance
 from counterfoil.store.domain.states import Policy
-from journals import AGENT, ANOTHER, PERSON, open_desk
+from journals import AGENT, ANOTHER, PERSON, as_caller, open_desk
 
 pytestmark = pytest.mark.anyio
 
@@ -150,3 +150,13 @@ async def test_the_history_tells_times_and_assurance_in_words(tmp_path):
         recorded = next(entry for entry in history if entry["event"] == "receipt_recorded")
         assert granted["data"]["granted_at"].startswith("2026-11-29T12:00:00")
         assert recorded["data"]["assurance"] == "reported"
+
+
+async def test_a_grant_is_not_replayed_once_its_holder_told_of_progress(tmp_path):
+    async with open_desk(tmp_path) as desk:
+        caller = as_caller(AGENT)
+        await desk.begin(caller=caller)
+        assert (await desk.begin(caller=caller))["reason"] == "replayed"
+        await desk.progress(attempt=1, message="sent it")
+        answer = await desk.begin(caller=caller)
+        assert (answer["next"], answer["reason"]) == ("wait", "lease_held_by_you")

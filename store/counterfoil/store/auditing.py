@@ -31,6 +31,7 @@ _REPLAYED_OF_A_RUN = (
     "schedule_name",
     "schedule_occurrence",
     "context",
+    "offered",
     "criteria",
     "begun_at",
     "holder",

@@ -17,7 +17,7 @@ from counterfoil.store.domain.outlook import NO_BARRIERS, Barriers
 from counterfoil.store.domain.untrusted import safe_value
 from counterfoil.store.gaps import gap_in
 from counterfoil.store.preparing import Bodies, Reference
-from counterfoil.store.preparing_runs import PreparedContext
+from counterfoil.store.preparing_runs import PreparedContext, context_from
 from counterfoil.store.presenting import body_gone, body_shown, value_of, without_none
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import (
@@ -29,7 +29,7 @@ from counterfoil.store.resolving import (
 from counterfoil.store.rows import load_operation, run_from_row
 from counterfoil.store.running import drift_shown
 from counterfoil.store.viewing import Viewer
-from counterfoil.store.weighing import authority_facts, authority_shown, context_of, set_up_bench
+from counterfoil.store.weighing import authority_facts, authority_shown, context_of, set_up_bench, today_of
 
 __all__ = ["Beginning"]
 
@@ -52,8 +52,8 @@ class Beginning:
         bodies: Bodies,
         principal: str,
         named: str | None = None,
-    ) -> tuple[BeginFacts, tuple[Drift, ...]]:
-        """Read what a begin is decided upon, and what differs from the recorded context.
+    ) -> tuple[BeginFacts, tuple[Drift, ...], PreparedContext | None]:
+        """Read what a begin is decided upon, what differs from the recorded context, and today's as known.
 
         Raises:
             NotFound: the operation to compensate is not there.
@@ -84,10 +84,12 @@ class Beginning:
         recorded = None if run is None else run.context
         if recorded is None and operation is not None and operation.newest is not None:
             recorded = operation.newest.context
+        today = await today_of(
+            connection, self._view.namespace, run, operation, None if context is None else context.value
+        )
+        known = None if today is None else context_from(today)
         drifts = compare_contexts(
-            await context_of(connection, self._view.namespace, recorded),
-            None if context is None else context.value,
-            self._view.policy.drift,
+            await context_of(connection, self._view.namespace, recorded), today, self._view.policy.drift
         )
         gap = await gap_in(connection, self._view.namespace, given.run, self._view.policy.history_lost_at)
         barriers = Barriers(
@@ -103,6 +105,7 @@ class Beginning:
             dependencies=dependencies,
             original=original,
             barriers=barriers,
+            today=None if known is None else known.digest,
             gap_at=self._view.policy.history_lost_at,
             is_same_but_for_secrets=operation is not None
             and await self._hides_the_same(connection, operation, given, bodies),
@@ -112,13 +115,13 @@ class Beginning:
                 operation,
                 barriers,
                 recorded,
-                None if context is None else context.value,
+                today,
                 bodies=bodies,
                 principal=principal,
                 named=named,
             ),
         )
-        return facts, drifts
+        return facts, drifts, known
 
     async def _authority(
         self,

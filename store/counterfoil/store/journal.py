@@ -142,7 +142,7 @@ class Journal:
 
         async def work(connection: Connection) -> dict[str, Any]:
             situation = self._commands.situation(caller)
-            facts, drifts = await self._beginning.facts(
+            facts, drifts, today = await self._beginning.facts(
                 connection,
                 given,
                 context,
@@ -153,8 +153,9 @@ class Journal:
             )
             verdict = decide_begin(given, facts, situation)
             run_events, run_after = self._note_context(facts.run, given, context, situation, verdict)
-            if verdict.events and context is not None:
-                await save_context(connection, self.namespace, context, situation.now.at)
+            for kept in (context, today):
+                if verdict.events and kept is not None:
+                    await save_context(connection, self.namespace, kept, situation.now.at)
             await self._commands.carry_out(
                 connection,
                 verdict,

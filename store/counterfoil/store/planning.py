@@ -24,7 +24,7 @@ from counterfoil.store.resolving import criteria_of, no_such_run
 from counterfoil.store.rows import load_operations, run_from_row
 from counterfoil.store.running import drift_shown
 from counterfoil.store.viewing import ANSWER_ROOM, Viewer, party_of, safe, size_of
-from counterfoil.store.weighing import Bench, barriers_of, context_of
+from counterfoil.store.weighing import Bench, barriers_of, context_of, today_of
 
 __all__ = ["JournalIdentity", "Planner"]
 
@@ -198,12 +198,13 @@ class Planner:
         return operations, tuple(around), len(rows) - len(operations)
 
     async def _drifts(self, connection: Connection, run: Run, command: ResumePlan) -> tuple[Drift, ...]:
-        """Compare today's context, where one is given, with the run's."""
-        today = self._today(command)
+        """Compare today's context, as far as anybody said it, with the run's."""
+        given = self._today(command)
+        today = await today_of(connection, run.namespace, run, None, None if given is None else given.value)
         if today is None:
             return ()
         recorded = await context_of(connection, run.namespace, run.context)
-        return compare_contexts(recorded, today.value, self._view.policy.drift)
+        return compare_contexts(recorded, today, self._view.policy.drift)
 
     def _today(self, command: ResumePlan) -> PreparedContext | None:
         if command.context is None:

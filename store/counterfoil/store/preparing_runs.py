@@ -95,7 +95,7 @@ def prepare_run(command: BeginRun, *, prepare: Preparer, bodies: Bodies) -> RunG
         parent=parent,
         criteria=spec.criteria,
         accept_reason=prepare.text(command.accept_reason, name="accept_drift.reason"),
-        lease_seconds=duration(command.lease_seconds, name="lease_seconds") or 300,
+        lease_seconds=duration(command.lease_seconds, name="lease_seconds"),
         holder_name=prepare.text(command.holder, name="holder"),
         steps=steps,
     )

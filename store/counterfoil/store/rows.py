@@ -43,6 +43,7 @@ _RUN_COLUMNS = (
     "schedule_name",
     "schedule_occurrence",
     "context",
+    "offered",
     "criteria",
     "holder",
     "holder_name",

@@ -31,7 +31,7 @@ from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import criteria_of, no_such_run, was_called
 from counterfoil.store.rows import load_operations, run_from_row
 from counterfoil.store.viewing import Viewer, safe
-from counterfoil.store.weighing import context_of
+from counterfoil.store.weighing import context_of, today_of
 from counterfoil.store.writing import Change, RunPlace, carry_out
 
 __all__ = ["RunKeeping", "drift_shown"]
@@ -90,12 +90,19 @@ class RunKeeping:
         recorded = await context_of(
             connection, self._view.namespace, None if facts.run is None else facts.run.context
         )
-        drifts = compare_contexts(
-            recorded, None if context is None else context.value, self._view.policy.drift
+        today = await today_of(
+            connection,
+            self._view.namespace,
+            facts.run,
+            None,
+            None if context is None else context.value,
         )
+        drifts = compare_contexts(recorded, today, self._view.policy.drift)
+        offered = context
         given = replace(
             given,
             context=None if context is None else context.digest,
+            offered=None if offered is None else offered.digest,
             is_redelivered=await self._was_called(connection, given.run, EventKind.RUN_BEGUN, situation),
         )
         is_blocked = any(drift.drift_class == "block" for drift in drifts) and not situation.is_person
@@ -106,8 +113,9 @@ class RunKeeping:
             given = replace(given, context=context.digest)
         verdict = decide_begin_run(given, facts, situation)
         if verdict.next == "continue":
-            if context is not None:
-                await save_context(connection, self._view.namespace, context, situation.now.at)
+            for kept in (context, offered):
+                if kept is not None:
+                    await save_context(connection, self._view.namespace, kept, situation.now.at)
             await self._write(connection, facts.run, verdict, bodies, caller, situation)
         is_accepted = verdict.next == "continue" and given.accept_reason is not None
         answer = self._answer(verdict, situation.now.at, facts.operations)

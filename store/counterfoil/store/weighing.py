@@ -36,6 +36,7 @@ __all__ = [
     "configured",
     "context_of",
     "set_up_bench",
+    "today_of",
 ]
 
 _MOST_SHOWN = 3
@@ -47,6 +48,24 @@ async def context_of(connection: Connection, namespace: str, digest: str | None)
         return None
     row = await connection.fetch_one("read_context", {"namespace": namespace, "digest": digest})
     return None if row is None else json.loads(row["body"])
+
+
+async def today_of(
+    connection: Connection,
+    namespace: str,
+    run: Run | None,
+    operation: Operation | None,
+    given: Mapping[str, Json] | None,
+) -> dict[str, Json] | None:
+    """Put together what is known of today's context: silence takes nothing back.
+
+    What the call says goes before what an earlier begin of this operation was refused under, and that before
+    what begin_run gave last. None where nobody said anything.
+    """
+    offered = await context_of(connection, namespace, None if run is None else run.offered)
+    asked = await context_of(connection, namespace, None if operation is None else operation.asked_context)
+    today = {**(offered or {}), **(asked or {}), **(given or {})}
+    return today or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,15 +178,14 @@ async def barriers_of(
 ) -> tuple[Barriers, Authority]:
     """Tell what stands in the way of an operation, for plans and checks, as a begin would find it.
 
-    Where the caller gives no context of today, the one counts under which a begin was last refused.
+    What the caller does not say of today's context counts as it was said last (`today_of`).
     `benches` keeps what the operations of one plan share.
     """
     state = state_of(operation, now)
     if state.is_settled:
         return NO_BARRIERS, NO_AUTHORITY
     namespace = operation.namespace
-    if today is None:
-        today = await context_of(connection, namespace, operation.asked_context)
+    today = await today_of(connection, namespace, run, operation, today)
     recorded = None if run is None else run.context
     if recorded is None and operation.newest is not None:
         recorded = operation.newest.context

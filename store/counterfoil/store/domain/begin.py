@@ -63,7 +63,7 @@ class BeginFacts:
 
     `others` are look-alike candidates; `dependencies` the operations waited for, and theirs, by key;
     `original` the operation that this one would compensate. `next_position` and `run_created_at` serve a new
-    operation. `open_of_caller` are other operations of the run; which of them matter is decided here.
+    operation. `today` is the digest of all that is known of today's context.
     `barriers` stand in the way before any grant is weighed; `authority` is None where nothing asks for one.
     `gap_at` is when the journal was last restored. `is_same_but_for_secrets`: the fingerprints differ only by
     placeholders that another journal made.
@@ -77,6 +77,7 @@ class BeginFacts:
     dependencies: Mapping[str, Operation] = field(default_factory=dict)
     original: Operation | None = None
     barriers: Barriers = NO_BARRIERS
+    today: str | None = None
     authority: AuthorityFacts | None = None
     gap_at: int | None = None
     is_same_but_for_secrets: bool = False
@@ -272,7 +273,7 @@ def _permit(
         barriers=barriers,
     )
     if stands_between is not None:
-        return _wait_or_ask(draft, given, stands_between, authority, warnings)
+        return _wait_or_ask(draft, facts.today, stands_between, authority, warnings)
     return _grant(draft, given, situation, free, authority, warnings)
 
 
@@ -281,14 +282,15 @@ _ASKED_UNDER = ("authority_required", "authority_expired", "drift")
 
 
 def _wait_or_ask(
-    draft: Draft, given: BeginGiven, outlook: Outlook, authority: Authority, warnings: tuple[str, ...]
+    draft: Draft, today: str | None, outlook: Outlook, authority: Authority, warnings: tuple[str, ...]
 ) -> Verdict:
+    """Leave the operation as it is, and remember under which context a person has to be asked."""
     fields: dict[str, Any] = {} if outlook.retry_at is None else {"retry_at": outlook.retry_at}
     if outlook.next == "ask":
         fields["authority"] = authority
-        is_new = given.context is not None and given.context != draft.operation.asked_context
+        is_new = today is not None and today != draft.operation.asked_context
         if outlook.reason in _ASKED_UNDER and is_new:
-            draft.add(EventKind.PERMISSION_ASKED, reason=outlook.reason, context=given.context)
+            draft.add(EventKind.PERMISSION_ASKED, reason=outlook.reason, context=today)
     return draft.answer(outlook.next, outlook.reason, fields=fields, warnings=warnings)
 
 

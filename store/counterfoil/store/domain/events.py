@@ -269,7 +269,9 @@ def _applied(operation: Operation, event: Event) -> Operation:
                 retry_at=data.get("retry_at"),
                 is_touched=True,
             )
-        case EventKind.FAILURE_CLAIMED | EventKind.AUTHORITY_GRANTED | EventKind.AUTHORITY_REVOKED:
+        case EventKind.FAILURE_CLAIMED:
+            return _with_attempts(operation, (data["attempt"],), is_touched=True)
+        case EventKind.AUTHORITY_GRANTED | EventKind.AUTHORITY_REVOKED:
             # Said for the history: what a grant does is weighed from the grants themselves.
             return operation
         case EventKind.PERMISSION_ASKED:
@@ -311,7 +313,11 @@ def _applied(operation: Operation, event: Event) -> Operation:
             return _clock_jumped(operation, event)
         case EventKind.LEASE_EXTENDED:
             return _with_attempts(
-                operation, (data["attempt"],), outcome=Outcome.OPEN, lease_until=data["lease_until"]
+                operation,
+                (data["attempt"],),
+                outcome=Outcome.OPEN,
+                lease_until=data["lease_until"],
+                is_touched=True,
             )
         case EventKind.PROGRESSED:
             return replace(

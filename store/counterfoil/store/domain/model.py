@@ -385,7 +385,8 @@ class Run:
     """One execution of a workflow. `finished_as` is None while it is open, `begun_at` until begin_run.
 
     `context` is the digest of the context that steps are compared with: the first one, or the one whose
-    drift was accepted last. `checkpoint` is a digest too.
+    drift was accepted last. `offered` is the one that begin_run gave last: what it says counts where a call
+    does not say it. `checkpoint` is a digest too.
     """
 
     namespace: str
@@ -406,6 +407,7 @@ class Run:
     schedule_name: str | None = None
     schedule_occurrence: str | None = None
     context: str | None = None
+    offered: str | None = None
     criteria: str | None = None
     holder: Party | None = None
     holder_name: str | None = None

@@ -48,9 +48,10 @@ class RunGiven:
     schedule_occurrence: str | None = None
     parent: str | None = None
     context: str | None = None
+    offered: str | None = None
     criteria: str | None = None
     accept_reason: str | None = None
-    lease_seconds: float = 300
+    lease_seconds: float | None = None
     is_redelivered: bool = False
     holder_name: str | None = None
     steps: tuple[BeginGiven, ...] = ()
@@ -159,7 +160,7 @@ def decide_begin_run(given: RunGiven, facts: RunFacts, situation: Situation) -> 
             {
                 "holder": to_data(situation.party),
                 "holder_name": given.holder_name,
-                "until": now + micros(min(given.lease_seconds, situation.policy.longest_lease_seconds)),
+                "until": now + _hold(given, situation),
             },
         )
     )
@@ -186,6 +187,13 @@ def decide_begin_run(given: RunGiven, facts: RunFacts, situation: Situation) -> 
     )
 
 
+def _hold(given: RunGiven, situation: Situation) -> int:
+    """How long a hold is asked for, in microseconds: as long as a lease unless the call says so."""
+    policy = situation.policy
+    wanted = policy.lease_seconds if given.lease_seconds is None else given.lease_seconds
+    return micros(min(wanted, policy.longest_lease_seconds))
+
+
 def _event(kind: EventKind, at: Instant, data: Mapping[str, object]) -> Event:
     return Event(
         kind=kind,
@@ -206,6 +214,7 @@ def _begun(given: RunGiven) -> dict[str, object]:
         "schedule_occurrence",
         "parent",
         "context",
+        "offered",
         "criteria",
     )
     return {name: getattr(given, name) for name in names}

@@ -6,7 +6,7 @@ SELECT id, created_at, secret FROM journal WHERE only = 1;
 -- At most one row.
 SELECT namespace, run, created_at, touched_at, last_seq, head, operations, workflow, workflow_version,
     finished_as, begun_at, goal, spec_uri, spec_digest, parent, schedule_name, schedule_occurrence, context,
-    criteria, holder, holder_name, held_until, finished_at, finish_reason, progress_message, progress_fraction, checkpoint
+    offered, criteria, holder, holder_name, held_until, finished_at, finish_reason, progress_message, progress_fraction, checkpoint
 FROM runs
 WHERE namespace = :namespace AND run = :run;
 
@@ -26,7 +26,7 @@ UPDATE runs
 SET workflow = COALESCE(:workflow, workflow), workflow_version = COALESCE(:workflow_version, workflow_version),
     finished_as = :finished_as, begun_at = :begun_at, goal = :goal, spec_uri = :spec_uri,
     spec_digest = :spec_digest, parent = :parent, schedule_name = :schedule_name,
-    schedule_occurrence = :schedule_occurrence, context = :context, criteria = :criteria, holder = :holder,
+    schedule_occurrence = :schedule_occurrence, context = :context, offered = :offered, criteria = :criteria, holder = :holder,
     holder_name = :holder_name, held_until = :held_until, finished_at = :finished_at,
     finish_reason = :finish_reason, progress_message = :progress_message,
     progress_fraction = :progress_fraction, checkpoint = :checkpoint
@@ -44,7 +44,7 @@ RETURNING run;
 -- Most recently touched first: runs that are not finished, and any with an open question.
 SELECT namespace, run, created_at, touched_at, last_seq, head, operations, workflow, workflow_version,
     finished_as, begun_at, goal, spec_uri, spec_digest, parent, schedule_name, schedule_occurrence, context,
-    criteria, holder, holder_name, held_until, finished_at, finish_reason, progress_message, progress_fraction, checkpoint
+    offered, criteria, holder, holder_name, held_until, finished_at, finish_reason, progress_message, progress_fraction, checkpoint
 FROM runs
 WHERE namespace = :namespace
     AND (touched_at < :before_touched OR (touched_at = :before_touched AND run > :after_run))

@@ -8,6 +8,7 @@ ALTER TABLE runs ADD COLUMN parent TEXT;
 ALTER TABLE runs ADD COLUMN schedule_name TEXT;
 ALTER TABLE runs ADD COLUMN schedule_occurrence TEXT;
 ALTER TABLE runs ADD COLUMN context TEXT;
+ALTER TABLE runs ADD COLUMN offered TEXT;
 ALTER TABLE runs ADD COLUMN holder TEXT;
 ALTER TABLE runs ADD COLUMN holder_name TEXT;
 ALTER TABLE runs ADD COLUMN held_until INTEGER;
