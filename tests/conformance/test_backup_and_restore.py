@@ -105,7 +105,7 @@ async def test_a_backup_overwrites_nothing(tmp_path: Path) -> None:
     async with open_desk(tmp_path) as desk:
         for name in ("letter.txt", "journal.db"):
             (tmp_path / "letter.txt").write_text("dear")
-            with pytest.raises(JournalUnavailable, match="there already"):
+            with pytest.raises(Forbidden, match="there already"):
                 await desk.journal.keeper.backup(tmp_path / name)
         assert (tmp_path / "letter.txt").read_text() == "dear"
         with pytest.raises(JournalUnavailable, match="no file can be made"):
@@ -322,12 +322,12 @@ async def test_a_restore_replaces_no_journal_unless_it_may_move_it_aside(tmp_pat
     await backed_up(tmp_path, clock)
     async with open_desk(tmp_path, clock=clock) as running:
         await running.at("done").check()
-        with pytest.raises(JournalUnavailable, match="there is a journal"):
+        with pytest.raises(Forbidden, match="there is a journal"):
             await restore(tmp_path, clock, into=".")
         restored = await restore(tmp_path, clock, into=".", aside="old")
         assert str(tmp_path / "journal.db.old") in restored.moved
         # A server that still has the old file open notices, and writes nothing.
-        with pytest.raises(JournalUnavailable, match="replaced"):
+        with pytest.raises(Forbidden, match="replaced"):
             await running.at("late").begin()
     async with open_desk(tmp_path, clock=clock) as desk:
         assert words(await desk.at("late").begin()) == "ask history_gap"

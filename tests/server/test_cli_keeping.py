@@ -27,7 +27,7 @@ def test_a_backup_is_made_privately_and_overwrites_nothing(
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     assert cli("verify", "--journal", str(target)).code == 0
     again = cli("backup", str(target))
-    assert (again.code, again.out) == (3, "")
+    assert (again.code, again.out) == (1, "")
     assert "there already" in again.err
 
 
@@ -37,7 +37,7 @@ def test_a_journal_is_restored_only_where_none_is_lost(
     backup = str(tmp_path / "backup.db")
     assert cli("backup", backup).code == 0
     refused = cli("restore", backup)
-    assert (refused.code, in_place(journal)) == (3, ["journal.db"])
+    assert (refused.code, in_place(journal)) == (1, ["journal.db"])
     assert "--force" in refused.err
     answer = json.loads(cli("restore", backup, "--force", "--json").out)
     assert (answer["status"], answer["faults"]) == ("ok", [])
@@ -133,7 +133,7 @@ def test_an_export_goes_to_stdout_or_to_a_new_private_file(
     told = json.loads(cli("export", "-o", str(target), "--json").out)
     assert told["counts"]["runs"] == 3
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
-    assert cli("export", "-o", str(target)).code == 3
+    assert cli("export", "-o", str(target)).code == 1
     piped = cli("export")
     lines, written = piped.out.splitlines(), target.read_text().splitlines()
     assert lines[1:-1] == written[1:-1]

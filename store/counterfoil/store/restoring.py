@@ -20,7 +20,7 @@ from counterfoil.store.domain.events import EventKind
 from counterfoil.store.domain.instants import Instant, Reading
 from counterfoil.store.domain.model import Operation, Outcome, Party, State
 from counterfoil.store.domain.states import Policy
-from counterfoil.store.errors import JournalUnavailable
+from counterfoil.store.errors import Forbidden
 from counterfoil.store.opening import Fresh, open_journal
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.protocol import Connection, Database, Row
@@ -116,14 +116,12 @@ def _check_place(source: Path, target: Path, aside: str | None) -> tuple[str, bo
     make_folder(os.path.dirname(path))
     is_there = any(os.path.lexists(name) for name in (path, *(path + suffix for suffix in SIDE_FILES)))
     if is_there and aside is None:
-        raise JournalUnavailable(
+        raise Forbidden(
             f"there is a journal at {path}; nothing was changed",
             fix="restore to another place with --journal, or give --force, which moves the one there aside",
         )
     if os.path.exists(path) and source.exists() and os.path.samefile(path, source):
-        raise JournalUnavailable(
-            f"{source} is the journal itself; nothing was changed", fix="name a backup of it"
-        )
+        raise Forbidden(f"{source} is the journal itself; nothing was changed", fix="name a backup of it")
     return path, is_there
 
 

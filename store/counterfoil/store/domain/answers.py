@@ -162,7 +162,8 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
     ("stop", "superseded"): "This attempt or call is no longer the current one: do not perform it. Call "
     "check_operation; to try again begin with a new call_id.",
     ("stop", "run_finished"): "The run is finished: nothing new is begun in it.",
-    ("stop", "unmet"): "What this call presupposes does not hold: nothing was changed. See state.",
+    ("stop", "unmet"): "What this call presupposes does not hold: nothing was changed. See state, unmet or "
+    "unmet_criteria.",
     ("continue", "recorded"): "Recorded. Go on according to state.",
     ("continue", "duplicate"): "Already on file: nothing changed. Go on.",
     ("continue", "claimed"): "Kept as a claim beside what is on record; the state is unchanged.",

@@ -10,7 +10,7 @@ from typing import Final
 from counterfoil.store.domain.characters import IGNORABLE, INVISIBLE, WHITE_SPACE, describe
 from counterfoil.store.errors import InvalidArgument
 
-__all__ = ["MAX_NAME_CHARACTERS", "fold_target", "normalize_name", "targets_overlap"]
+__all__ = ["MAX_NAME_CHARACTERS", "fold_target", "normalize_name", "plain_action", "targets_overlap"]
 
 MAX_NAME_CHARACTERS: Final = 200
 
@@ -66,6 +66,26 @@ def normalize_name(text: str, *, field: str) -> str:
     if len(name) > MAX_NAME_CHARACTERS:
         raise InvalidArgument(field, f"{len(name)} characters long", accepted=_ACCEPTED)
     return name
+
+
+def plain_action(text: str) -> str:
+    """Give the one spelling of an action: compatibility forms folded, single spaces, nothing invisible.
+
+    Rules name actions by patterns; a spelling that prints the same and matches none would pass them by.
+
+    Raises:
+        InvalidArgument: naming the refused character as U+XXXX.
+    """
+    if text.isascii() and text.isprintable():
+        return text.strip()
+    action = _SPACES.sub(" ", unicodedata.normalize("NFKC", text)).strip(" ")
+    for character in action:
+        kind = _refused_kind(character)
+        if kind is not None:
+            raise InvalidArgument(
+                "action", f"{describe(character)} is {kind}", accepted="visible characters, such as mail.send"
+            )
+    return action
 
 
 _SCHEME: Final = re.compile(r"(?:[a-z][a-z0-9+.\-]{0,30}://|mailto:)+")

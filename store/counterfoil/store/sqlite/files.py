@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from counterfoil.store.domain.instants import Instant
-from counterfoil.store.errors import JournalUnavailable
+from counterfoil.store.errors import Forbidden, JournalUnavailable, NotFound
 from counterfoil.store.sqlite.faults import fault_for, is_busy, is_corrupt
 from counterfoil.store.sqlite.migrations import Migration, check_schema, migrate
 from counterfoil.store.sqlite.opening import uri_of
@@ -37,11 +37,11 @@ def refuse_taken(path: str) -> None:
     """Refuse a name under which something lies, or under which a side file was left.
 
     Raises:
-        JournalUnavailable: it is taken; nothing was changed.
+        Forbidden: it is taken; nothing was changed.
     """
     taken = [name for name in (path, *(path + suffix for suffix in SIDE_FILES)) if os.path.lexists(name)]
     if taken:
-        raise JournalUnavailable(
+        raise Forbidden(
             f"{taken[0]} is there already; nothing is overwritten",
             fix="give another name, or move that file away",
         )
@@ -158,10 +158,11 @@ def copied_in(source: Path, temporary: str, *, migrations: Sequence[Migration], 
     """Copy the journal or backup at `source` to `temporary`, bring the copy up to date, and check it.
 
     Raises:
-        JournalUnavailable, UnsupportedVersion: it is not there, not whole, or not a journal.
+        NotFound: it is not there.
+        JournalUnavailable, UnsupportedVersion: it is not whole, or not a journal.
     """
     if not source.is_file():
-        raise JournalUnavailable(f"there is no file {source}", fix="name the file that `backup` made")
+        raise NotFound(f"there is no file {source}", fix="name the file that `backup` made")
     # A file that nothing lies beside is in use by nobody, and may lie where no side file can be made.
     has_side_files = any(os.path.exists(f"{source}{suffix}") for suffix in SIDE_FILES)
     uri = f"file:{quote(os.fsencode(source))}?mode=ro" + ("" if has_side_files else "&immutable=1")
