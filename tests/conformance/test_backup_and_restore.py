@@ -327,7 +327,7 @@ async def test_a_restore_replaces_no_journal_unless_it_may_move_it_aside(tmp_pat
         restored = await restore(tmp_path, clock, into=".", aside="old")
         assert str(tmp_path / "journal.db.old") in restored.moved
         # A server that still has the old file open notices, and writes nothing.
-        with pytest.raises(Forbidden, match="replaced"):
+        with pytest.raises(JournalUnavailable, match="replaced"):
             await running.at("late").begin()
     async with open_desk(tmp_path, clock=clock) as desk:
         assert words(await desk.at("late").begin()) == "ask history_gap"
