@@ -578,6 +578,14 @@ async def test_a_slot_already_done_is_skipped(tmp_path: Path) -> None:
         assert words(again) == "skip: already_succeeded"
 
 
+async def test_two_names_for_one_slot_are_mentioned(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        slot = {"schedule_name": "nightly", "schedule_occurrence": "2026-11-29"}
+        assert "warnings" not in await begin(desk, **slot)
+        other = await begin(desk, "nightly-again", **slot)
+        assert other["warnings"] == [f"another run declares the same slot of this schedule: {RUN}"]
+
+
 async def test_half_a_schedule_is_refused(tmp_path: Path) -> None:
     async with open_desk(tmp_path) as desk:
         with pytest.raises(InvalidArgument, match="schedule"):
@@ -589,6 +597,7 @@ async def test_a_child_run_names_its_parent(tmp_path: Path) -> None:
         await begin(desk)
         child = await begin(desk, f"{RUN}/emails", parent=RUN)
         assert child["run"]["parent"] == RUN
+        assert (await begin(desk))["run"]["children"] == [{"run": f"{RUN}/emails"}]
         with pytest.raises(InvalidArgument, match="parent"):
             await begin(desk, "x", parent="x")
         assert await faults(desk) == ()

@@ -31,6 +31,7 @@ __all__ = ["JournalIdentity", "Planner"]
 _MOST_STEPS = 50
 _MOST_RUNS = 20
 _MOST_CRITERIA = 8
+_MOST_CHILDREN = 5
 _NEW_FOR = 3_600 * 1_000_000
 """How long a journal counts as just created, in microseconds: absence in it is no evidence."""
 
@@ -238,6 +239,19 @@ class Planner:
         counts = {state.value: sum(one.state is state for one in judged) for state in CriterionState}
         return {**counts, "open": shown, "cut": len(open_ones) > len(shown)}
 
+    async def _children(self, connection: Connection, run: Run) -> list[dict[str, Any]] | None:
+        """Name the runs that this one started, the newest of them where there are many."""
+        rows = await connection.fetch_all(
+            "child_runs", {"namespace": run.namespace, "run": run.run, "most": _MOST_CHILDREN + 1}
+        )
+        shown: list[dict[str, Any]] = [
+            without_none({"run": row["run"], "finished_as": row["finished_as"]})
+            for row in rows[:_MOST_CHILDREN]
+        ]
+        if len(rows) > _MOST_CHILDREN:
+            shown.append({"cut": True, "whole": "find_operations or `counterfoil runs`"})
+        return shown or None
+
     async def _run_whole(self, connection: Connection, run: Run, now: Instant) -> dict[str, Any]:
         """Show a run with what it is for, who is at it, and the last checkpoint."""
         is_held = run.held_until is not None and now < run.held_until
@@ -246,6 +260,7 @@ class Planner:
             "goal": safe(run.goal),
             "spec": without_none({"uri": safe(run.spec_uri), "digest": safe(run.spec_digest)}) or None,
             "parent": run.parent,
+            "children": await self._children(connection, run),
             "held_by": (safe(run.holder_name) or "a session without a name") if is_held else None,
             "held_until": rfc3339(run.held_until) if is_held and run.held_until is not None else None,
             "progress": without_none(

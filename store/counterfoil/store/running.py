@@ -126,6 +126,11 @@ class RunKeeping:
             answer.setdefault("warnings", []).append(
                 "what is classed block was not accepted: only a person lifts it (counterfoil grant)"
             )
+        twin = await self._twin(connection, given)
+        if twin is not None:
+            answer.setdefault("warnings", []).append(
+                f"another run declares the same slot of this schedule: {safe(twin)}"
+            )
         if verdict.duplicates:
             answer["duplicates"] = [
                 {"step": key, **shown}
@@ -146,6 +151,21 @@ class RunKeeping:
         if verdict.steps:
             answer["steps_added"] = len(verdict.steps)
         return {name: value for name, value in answer.items() if value is not None}
+
+    async def _twin(self, connection: Connection, given: RunGiven) -> str | None:
+        """Name another run of the same slot: only the name of a run identifies it, and names can differ."""
+        if given.schedule_name is None:
+            return None
+        row = await connection.fetch_one(
+            "same_occurrence",
+            {
+                "namespace": self._view.namespace,
+                "run": given.run,
+                "schedule_name": given.schedule_name,
+                "schedule_occurrence": given.schedule_occurrence,
+            },
+        )
+        return None if row is None else str(row["run"])
 
     async def finish(
         self,

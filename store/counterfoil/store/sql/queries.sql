@@ -60,6 +60,21 @@ WHERE namespace = :namespace
 ORDER BY touched_at DESC, run ASC
 LIMIT :most;
 
+-- name: child_runs
+-- The runs that a run started, newest first.
+SELECT run, finished_as FROM runs
+WHERE namespace = :namespace AND parent = :run
+ORDER BY created_at DESC, run
+LIMIT :most;
+
+-- name: same_occurrence
+-- Another run that declares the same slot of the same schedule.
+SELECT run FROM runs
+WHERE namespace = :namespace AND schedule_name = :schedule_name
+    AND schedule_occurrence = :schedule_occurrence AND run <> :run
+ORDER BY created_at, run
+LIMIT 1;
+
 -- name: count_states
 -- One row per state in a run; leases and deadlines that are over by :now are counted as what they became.
 SELECT

@@ -24,6 +24,9 @@ ALTER TABLE operations ADD COLUMN checkpoint TEXT;
 ALTER TABLE operations ADD COLUMN progressed_at INTEGER;
 
 CREATE INDEX runs_by_workflow ON runs (namespace, workflow);
+CREATE INDEX runs_by_parent ON runs (namespace, parent) WHERE parent IS NOT NULL;
+CREATE INDEX runs_by_schedule ON runs (namespace, schedule_name, schedule_occurrence)
+    WHERE schedule_name IS NOT NULL;
 CREATE INDEX operations_by_change ON operations (namespace, updated_at DESC, id);
 
 -- What the work is held against: the criteria lie in a body; a receipt names the ones that it satisfies, with
