@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +132,7 @@ def test_help_says_that_the_check_of_a_person_is_no_boundary(cli: CommandLine, c
 
 
 def test_the_version_is_that_of_the_distribution(cli: CommandLine) -> None:
-    assert cli("--version").out == "counterfoil 0.1.0\n"
+    assert cli("--version").out == f"counterfoil {version('counterfoil')}\n"
 
 
 @pytest.mark.parametrize("client", sorted(CLIENTS))
