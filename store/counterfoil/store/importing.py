@@ -192,7 +192,6 @@ class _RunImport:
             "advance_run",
             {
                 **self._place,
-                **named,
                 "touched_at": given.touched_at,
                 "last_seq": given.last_seq,
                 "head": given.head,

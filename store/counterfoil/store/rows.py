@@ -200,7 +200,12 @@ async def save_operation(
 ) -> None:
     """Write the rows of an operation that differ from what they were before."""
     place = {"namespace": after.namespace, "run": after.run, "operation": after.id}
-    await connection.execute("save_operation", _operation_row(after, now))
+    is_described_anew = (
+        before is None or before.description != after.description or before.compensates != after.compensates
+    )
+    await connection.execute(
+        "save_operation" if is_described_anew else "update_operation", _operation_row(after, now)
+    )
     if before is None or before.description.fingerprint != after.description.fingerprint:
         await connection.execute("save_fingerprint", {**place, "fingerprint": after.description.fingerprint})
     if after.compensates is not None and (before is None or before.compensates is None):

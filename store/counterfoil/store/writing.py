@@ -180,8 +180,6 @@ async def carry_out(
             "last_seq": seq,
             "head": head,
             "operations": run.operations + created,
-            "workflow": workflow,
-            "workflow_version": workflow_version,
             "expected_seq": run.last_seq,
         },
     )
@@ -190,6 +188,10 @@ async def carry_out(
             "another writer changed the run at the same moment; nothing was recorded",
             fix="send the call again",
             retryable=True,
+        )
+    if (workflow, workflow_version) != (None, None):
+        await connection.execute(
+            "name_workflow", {**where, "workflow": workflow, "workflow_version": workflow_version}
         )
     if run_after is not None:
         await save_run(connection, run_after)

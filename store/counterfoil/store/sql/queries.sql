@@ -35,10 +35,15 @@ WHERE namespace = :namespace AND run = :run;
 -- name: advance_run
 -- Compare and swap: one row, or none where another writer appended since the run was read.
 UPDATE runs
-SET touched_at = :touched_at, last_seq = :last_seq, head = :head, operations = :operations,
-    workflow = COALESCE(workflow, :workflow), workflow_version = COALESCE(:workflow_version, workflow_version)
+SET touched_at = :touched_at, last_seq = :last_seq, head = :head, operations = :operations
 WHERE namespace = :namespace AND run = :run AND last_seq = :expected_seq
 RETURNING run;
+
+-- name: name_workflow
+-- Apart from advance_run, because naming it touches an index, and most calls do not name it.
+UPDATE runs
+SET workflow = COALESCE(workflow, :workflow), workflow_version = COALESCE(:workflow_version, workflow_version)
+WHERE namespace = :namespace AND run = :run;
 
 -- name: list_runs
 -- Most recently touched first: runs that are not finished, and any with an open question.
@@ -141,11 +146,13 @@ ORDER BY position DESC
 LIMIT :most;
 
 -- name: open_of_holder
--- Other operations of the run that the caller began and recorded no outcome for.
+-- Other operations of the run that the caller began and recorded no outcome for. A CROSS JOIN, so that the
+-- few that are open are found first, by their state.
 SELECT operations.id AS id, operations.key AS key FROM operations
-JOIN attempts ON attempts.namespace = operations.namespace AND attempts.run = operations.run
+CROSS JOIN attempts
+WHERE attempts.namespace = operations.namespace AND attempts.run = operations.run
     AND attempts.operation = operations.id
-WHERE operations.namespace = :namespace AND operations.run = :run AND operations.id <> :id
+    AND operations.namespace = :namespace AND operations.run = :run AND operations.id <> :id
     AND operations.state IN ('in_progress', 'in_doubt')
     AND attempts.outcome IN ('open', 'unknown') AND attempts.principal = :principal
     AND (attempts.conversation = :conversation
@@ -268,6 +275,18 @@ ON CONFLICT (namespace, run, key) DO UPDATE SET
     set_back = excluded.set_back, progress_message = excluded.progress_message,
     progress_fraction = excluded.progress_fraction, checkpoint = excluded.checkpoint,
     progressed_at = excluded.progressed_at, asked_context = excluded.asked_context;
+
+-- name: update_operation
+-- The row of an operation that is still described as it was: what no index of its description holds.
+UPDATE operations
+SET updated_at = :updated_at, terms = :terms, links = :links, began = :began, clock = :clock, state = :state,
+    attempts = :attempts, receipts = :receipts, findings = :findings, standing_receipts = :standing_receipts,
+    dispute = :dispute, disputed_at = :disputed_at, decision = :decision, decided_at = :decided_at,
+    decided_by = :decided_by, decision_reason = :decision_reason, lease_until = :lease_until,
+    deadline_at = :deadline_at, acknowledged_at = :acknowledged_at, settle_restart_at = :settle_restart_at,
+    set_back = :set_back, progress_message = :progress_message, progress_fraction = :progress_fraction,
+    checkpoint = :checkpoint, progressed_at = :progressed_at, asked_context = :asked_context
+WHERE namespace = :namespace AND run = :run AND key = :key;
 
 -- name: read_attempts
 -- All attempts of an operation, oldest first.
