@@ -12,6 +12,7 @@ from counterfoil.store.domain.begin import BeginGiven
 from counterfoil.store.domain.canonical import canonical_json, check_value, digest, fingerprint, plain_json
 from counterfoil.store.domain.closing import CloseFacts
 from counterfoil.store.domain.commands import (
+    RECEIPT_KINDS,
     BeginOperation,
     Caller,
     CloseOperation,
@@ -46,19 +47,6 @@ __all__ = ["Bodies", "Preparer", "Reference", "attempt_number", "duration"]
 
 _LONGEST_SECONDS = 10 * 366 * 86_400
 _MOST_ITEMS = 100
-_RECEIPT_KINDS = (
-    "message",
-    "transaction",
-    "commit",
-    "deployment",
-    "release",
-    "test_result",
-    "file",
-    "http_response",
-    "record",
-    "approval",
-    "other",
-)
 _SOURCES = ("response", "lookup", "human")
 
 
@@ -285,8 +273,8 @@ class Preparer:
         self, given: ReceiptGiven, bodies: Bodies, *, action: str | None, operation: str | None = None
     ) -> ReceiptFacts:
         """Prepare a receipt; `action` stands for the system where none is named."""
-        if given.kind not in _RECEIPT_KINDS:
-            raise InvalidArgument("kind", "is unknown", accepted="one of " + ", ".join(_RECEIPT_KINDS))
+        if given.kind not in RECEIPT_KINDS:
+            raise InvalidArgument("kind", "is unknown", accepted="one of " + ", ".join(RECEIPT_KINDS))
         if given.source not in _SOURCES:
             raise InvalidArgument("source", "is unknown", accepted="one of " + ", ".join(_SOURCES))
         external_id = self.text(given.external_id, name="external_id")

@@ -9,6 +9,7 @@ from counterfoil.server.people.person import SECRET_FILE_VARIABLE
 from counterfoil.server.people.request import Request, operation_ref
 from counterfoil.server.people.teaching import teaching_command
 from counterfoil.store.domain.commands import (
+    RECEIPT_KINDS,
     Caller,
     CloseOperation,
     OperationRef,
@@ -22,19 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["close", "reconcile"]
 
-_KINDS = (
-    "message",
-    "transaction",
-    "commit",
-    "deployment",
-    "release",
-    "test_result",
-    "file",
-    "http_response",
-    "record",
-    "approval",
-    "other",
-)
 
 _secret_option = click.option(
     "--operator-secret-file",
@@ -62,11 +50,11 @@ _secret_option = click.option(
 @click.option("--external-id", metavar="ID", help="The performing system's own reference, the evidence.")
 @click.option(
     "--kind",
-    type=click.Choice(_KINDS),
+    type=click.Choice(RECEIPT_KINDS),
     metavar="KIND",
     default="other",
     show_default=True,
-    help=f"What the reference is of: {', '.join(_KINDS)}.",
+    help=f"What the reference is of: {', '.join(RECEIPT_KINDS)}.",
 )
 @click.option("--system", metavar="NAME", help="Of which system; the operation's action if not said.")
 @click.option("--url", metavar="URL", help="Where it can be seen.")

@@ -12,6 +12,7 @@ from counterfoil.server.probes.http import read_http
 from counterfoil.server.probes.mcp_tool import read_mcp_tool
 from counterfoil.server.probes.probe import Look, Probe
 from counterfoil.server.probes.table import ProbeProblem, ProbeTable
+from counterfoil.store.domain.commands import RECEIPT_KINDS
 
 __all__ = ["TYPES", "ProbeProblem", "read_probe"]
 
@@ -22,19 +23,6 @@ _DEFAULT_SECONDS, _MOST_SECONDS = 20, 45
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
-_KINDS = (
-    "message",
-    "transaction",
-    "commit",
-    "deployment",
-    "release",
-    "test_result",
-    "file",
-    "http_response",
-    "record",
-    "approval",
-    "other",
-)
 
 _READERS: Mapping[str, Callable[[ProbeTable], Look]] = {
     "git_commit": read_git_commit,
@@ -62,7 +50,7 @@ def read_probe(name: str, values: Any) -> Probe:
     type_ = table.one_of("type", TYPES)
     if type_ is None:
         raise table.problem("type", f"it is missing: one of {', '.join(TYPES)}")
-    action, kind, system = table.text("action"), table.one_of("kind", _KINDS), table.text("system")
+    action, kind, system = table.text("action"), table.one_of("kind", RECEIPT_KINDS), table.text("system")
     timeout_seconds = table.seconds("timeout_seconds", default=_DEFAULT_SECONDS, most=_MOST_SECONDS)
     look: Look = (
         read_http(table, timeout_seconds=timeout_seconds) if type_ == "http" else _READERS[type_](table)

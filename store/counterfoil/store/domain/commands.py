@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 __all__ = [
+    "RECEIPT_KINDS",
     "BeginOperation",
     "BeginRun",
     "Caller",
@@ -34,6 +35,21 @@ __all__ = [
     "Undo",
     "VerifyOperation",
 ]
+
+RECEIPT_KINDS = (
+    "message",
+    "transaction",
+    "commit",
+    "deployment",
+    "release",
+    "test_result",
+    "file",
+    "http_response",
+    "record",
+    "approval",
+    "other",
+)
+"""What a receipt can be of."""
 
 Json = Any
 """A JSON value: None, bool, int, float (finite), str, list or dict of these."""
