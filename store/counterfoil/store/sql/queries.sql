@@ -146,14 +146,17 @@ ORDER BY position DESC
 LIMIT :most;
 
 -- name: open_of_holder
--- Other operations of the run that the caller began and recorded no outcome for. A CROSS JOIN, so that the
--- few that are open are found first, by their state.
+-- Other operations of the run that the caller began and recorded no outcome for. The inner query finds the few
+-- that are open in the index of states alone, and mostly finds none.
 SELECT operations.id AS id, operations.key AS key FROM operations
 CROSS JOIN attempts
-WHERE attempts.namespace = operations.namespace AND attempts.run = operations.run
+WHERE operations.namespace = :namespace AND operations.run = :run AND operations.id <> :id
+    AND operations.key IN (
+        SELECT key FROM operations
+        WHERE namespace = :namespace AND run = :run AND state IN ('in_progress', 'in_doubt')
+    )
+    AND attempts.namespace = operations.namespace AND attempts.run = operations.run
     AND attempts.operation = operations.id
-    AND operations.namespace = :namespace AND operations.run = :run AND operations.id <> :id
-    AND operations.state IN ('in_progress', 'in_doubt')
     AND attempts.outcome IN ('open', 'unknown') AND attempts.principal = :principal
     AND (attempts.conversation = :conversation
         OR ((attempts.conversation IS NULL OR :conversation IS NULL) AND attempts.connection = :connection))
