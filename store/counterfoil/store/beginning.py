@@ -84,13 +84,17 @@ class Beginning:
         recorded = None if run is None else run.context
         if recorded is None and operation is not None and operation.newest is not None:
             recorded = operation.newest.context
+        recorded_context = await context_of(connection, self._view.namespace, recorded)
         today = await today_of(
-            connection, self._view.namespace, run, operation, None if context is None else context.value
+            connection,
+            self._view.namespace,
+            run,
+            operation,
+            None if context is None else context.value,
+            recorded=recorded_context,
         )
         known = None if today is None else context_from(today)
-        drifts = compare_contexts(
-            await context_of(connection, self._view.namespace, recorded), today, self._view.policy.drift
-        )
+        drifts = compare_contexts(recorded_context, today, self._view.policy.drift)
         gap = await gap_in(connection, self._view.namespace, given.run, self._view.policy.history_lost_at)
         barriers = Barriers(
             has_history_gap=gap(operation),

@@ -7,7 +7,7 @@ from typing import Any
 from counterfoil.store.cursors import read_cursor, read_runs_cursor, write_cursor, write_runs_cursor
 from counterfoil.store.domain.answers import guidance_for
 from counterfoil.store.domain.commands import Caller, ResumePlan
-from counterfoil.store.domain.context import Drift, compare_contexts
+from counterfoil.store.domain.context import UNKNOWN, Drift, compare_contexts
 from counterfoil.store.domain.criteria import CriterionState, judge
 from counterfoil.store.domain.grants import Authority
 from counterfoil.store.domain.instants import Instant, rfc3339
@@ -201,11 +201,18 @@ class Planner:
     async def _drifts(self, connection: Connection, run: Run, command: ResumePlan) -> tuple[Drift, ...]:
         """Compare today's context, as far as anybody said it, with the run's."""
         given = self._today(command)
-        today = await today_of(connection, run.namespace, run, None, None if given is None else given.value)
-        if today is None:
-            return ()
         recorded = await context_of(connection, run.namespace, run.context)
-        return compare_contexts(recorded, today, self._view.policy.drift)
+        today = await today_of(
+            connection,
+            run.namespace,
+            run,
+            None,
+            None if given is None else given.value,
+            recorded=recorded,
+        )
+        drifts = () if today is None else compare_contexts(recorded, today, self._view.policy.drift)
+        # Who asks without a context is shown what differs, not everything that was not said.
+        return drifts if given is not None else tuple(d for d in drifts if d.given != UNKNOWN)
 
     def _today(self, command: ResumePlan) -> PreparedContext | None:
         if command.context is None:

@@ -96,6 +96,7 @@ class RunKeeping:
             facts.run,
             None,
             None if context is None else context.value,
+            recorded=recorded,
         )
         drifts = compare_contexts(recorded, today, self._view.policy.drift)
         offered = context

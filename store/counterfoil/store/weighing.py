@@ -56,16 +56,25 @@ async def today_of(
     run: Run | None,
     operation: Operation | None,
     given: Mapping[str, Json] | None,
+    *,
+    recorded: Mapping[str, Json] | None,
 ) -> dict[str, Json] | None:
-    """Put together what is known of today's context: silence takes nothing back.
+    """Put together what is known of today's context: silence takes no difference back.
 
-    What the call says goes before what an earlier begin of this operation was refused under, and that before
-    what begin_run gave last. None where nobody said anything.
+    A component that the call does not say stays unknown, unless begin_run, or an earlier begin of this
+    operation that was refused, last said another value than is recorded. None where nobody said anything.
     """
     offered = await context_of(connection, namespace, None if run is None else run.offered)
     asked = await context_of(connection, namespace, None if operation is None else operation.asked_context)
-    today = {**(offered or {}), **(asked or {}), **(given or {})}
-    return today or None
+    told = {**(offered or {}), **(asked or {})}
+    differing = {
+        name: value
+        for name, value in told.items()
+        if recorded is not None
+        and name in recorded
+        and compare_contexts({name: recorded[name]}, {name: value}, {})
+    }
+    return {**differing, **(given or {})} or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,14 +194,15 @@ async def barriers_of(
     if state.is_settled:
         return NO_BARRIERS, NO_AUTHORITY
     namespace = operation.namespace
-    today = await today_of(connection, namespace, run, operation, today)
     recorded = None if run is None else run.context
     if recorded is None and operation.newest is not None:
         recorded = operation.newest.context
+    recorded_context = await context_of(connection, namespace, recorded)
+    today = await today_of(connection, namespace, run, operation, today, recorded=recorded_context)
     gap = await gap_in(connection, namespace, operation.run, policy.history_lost_at)
     barriers = Barriers(has_history_gap=gap(operation))
     if today is not None and recorded is not None:
-        drifts = compare_contexts(await context_of(connection, namespace, recorded), today, policy.drift)
+        drifts = compare_contexts(recorded_context, today, policy.drift)
         is_blocked = any(drift.drift_class == "block" for drift in drifts)
         barriers = replace(barriers, is_blocked_by_drift=is_blocked)
     if not (
