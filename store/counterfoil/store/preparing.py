@@ -37,7 +37,7 @@ from counterfoil.store.domain.model import (
     Terms,
     UndoTerms,
 )
-from counterfoil.store.domain.names import fold_target, normalize_name, plain_action
+from counterfoil.store.domain.names import fold_target, normalize_name
 from counterfoil.store.domain.receipts import ReceiptFacts
 from counterfoil.store.errors import InvalidArgument, TooLarge
 from counterfoil.store.limits import Limits
@@ -163,7 +163,7 @@ class Preparer:
             raise InvalidArgument(
                 "action", "is empty", accepted="what is done, such as email.send or git.push"
             )
-        clean_action = plain_action(clean_action)
+        clean_action = clean_action.strip()
         clean_target = self.text(target, name="target")
         clean_target = None if clean_target is None else clean_target.strip()
         args_digest, args_keyed, args_redacted = self.body(_as_dict(args), bodies, name="args")

@@ -10,7 +10,7 @@ from typing import Final
 from counterfoil.store.domain.characters import IGNORABLE, INVISIBLE, WHITE_SPACE, describe
 from counterfoil.store.errors import InvalidArgument
 
-__all__ = ["MAX_NAME_CHARACTERS", "fold_target", "normalize_name", "plain_action", "targets_overlap"]
+__all__ = ["MAX_NAME_CHARACTERS", "fold_action", "fold_target", "normalize_name", "targets_overlap"]
 
 MAX_NAME_CHARACTERS: Final = 200
 
@@ -68,26 +68,6 @@ def normalize_name(text: str, *, field: str) -> str:
     return name
 
 
-def plain_action(text: str) -> str:
-    """Give the one spelling of an action: compatibility forms folded, single spaces, nothing invisible.
-
-    Rules name actions by patterns; a spelling that prints the same and matches none would pass them by.
-
-    Raises:
-        InvalidArgument: naming the refused character as U+XXXX.
-    """
-    if text.isascii() and text.isprintable():
-        return text.strip()
-    action = _SPACES.sub(" ", unicodedata.normalize("NFKC", text)).strip(" ")
-    for character in action:
-        kind = _refused_kind(character)
-        if kind is not None:
-            raise InvalidArgument(
-                "action", f"{describe(character)} is {kind}", accepted="visible characters, such as mail.send"
-            )
-    return action
-
-
 _SCHEME: Final = re.compile(r"(?:[a-z][a-z0-9+.\-]{0,30}://|mailto:)+")
 _SPACE_OR_SLASH: Final = "/" + "".join(filter(str.isspace, map(chr, range(0x3001))))
 _DISPLAY_NAME: Final = re.compile(r"[^<>]*<([^<>]+)>")
@@ -122,6 +102,15 @@ def _without_display_names(text: str) -> str:
     return "".join(
         part if address is part else f" {address}" for part, address in zip(parts, addresses, strict=True)
     )
+
+
+def fold_action(text: str) -> str:
+    """Give the form in which an action is held against the patterns of rules; folding twice changes nothing.
+
+    Case, compatibility forms and characters that do not print do not count: a spelling that looks the same
+    and matches no pattern would pass every rule by.
+    """
+    return _caseless(text).strip()
 
 
 def fold_target(text: str) -> str:

@@ -20,6 +20,7 @@ from counterfoil.store.domain.model import (
     Repeat,
     State,
 )
+from counterfoil.store.domain.names import fold_action
 
 __all__ = [
     "CLOCK_TOLERANCE",
@@ -85,7 +86,7 @@ class Policy:
         return _first_match(self.duplicates, action, "target")
 
     def requires_grant(self, described: Description) -> bool:
-        """Tell whether an effect may be attempted under a grant only; a rule is not evaded by letter case."""
+        """Tell whether an effect may be attempted under a grant only; no spelling evades a rule."""
         targets = (described.target or "", described.target_folded)
         return any(
             _matches(action, described.action) and any(_matches(target, text) for text in targets)
@@ -94,11 +95,11 @@ class Policy:
 
 
 def _matches(pattern: str, text: str) -> bool:
-    return fnmatchcase(text, pattern) or fnmatchcase(text.casefold(), pattern.casefold())
+    return fnmatchcase(text, pattern) or fnmatchcase(fold_action(text), pattern.casefold())
 
 
 def _first_match(rules: tuple[tuple[str, Value], ...], action: str, default: Value) -> Value:
-    return next((value for pattern, value in rules if fnmatchcase(action, pattern)), default)
+    return next((value for pattern, value in rules if _matches(pattern, action)), default)
 
 
 def is_live(operation: Operation, attempt: Attempt, now: Instant) -> bool:
