@@ -82,10 +82,12 @@ async def test_what_needs_a_grant_is_refused_without_one_and_permitted_with_one(
         await verified(desk)
 
 
-async def test_a_rule_is_not_evaded_by_letter_case_or_by_a_missing_target(tmp_path: Path) -> None:
+async def test_a_rule_is_not_evaded_by_another_spelling_or_by_a_missing_target(tmp_path: Path) -> None:
     policy = Policy(authority=(("pay.*", "*"), ("git.push", "https://example.org/prod*")))
     async with open_desk(tmp_path, policy=policy) as desk:
         assert await pay(desk, action="Pay.Send") == "ask: authority_required"
+        assert await pay(desk.at("e"), action="pa\u200by.send") == "ask: authority_required"
+        assert await pay(desk.at("f"), action="\uff50ay.send") == "ask: authority_required"
         assert await pay(desk.at("b"), action="pay.refund", target=None) == "ask: authority_required"
         assert await pay(desk.at("c"), action="git.push", target="HTTPS://EXAMPLE.ORG/prod/") == (
             "ask: authority_required"
