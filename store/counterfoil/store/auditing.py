@@ -12,7 +12,7 @@ from counterfoil.store.domain.grants import held_grants
 from counterfoil.store.domain.model import Run
 from counterfoil.store.domain.states import state_of
 from counterfoil.store.errors import Fault
-from counterfoil.store.finding import search_terms
+from counterfoil.store.finding import FROM_THE_START, search_terms
 from counterfoil.store.namespace_log import verify_namespace
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.rows import load_operation, load_operations, run_from_row
@@ -75,7 +75,7 @@ class Auditor:
 
         async def work(connection: Connection) -> list[dict[str, Any]]:
             now = self._view.clock().at
-            place = {"namespace": self._view.namespace, "now": now, "before": 2**62, "after": ""}
+            place = {**FROM_THE_START, "namespace": self._view.namespace, "now": now}
             rows = await connection.fetch_all("search_operations", {**place, **wanted, "most": limit})
             found = []
             for operation in await load_operations(connection, rows):

@@ -1,7 +1,7 @@
 """find_operations: searches a namespace's operations by what is known of them; and names for completion."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from counterfoil.store.cursors import FoundCursor, read_found_cursor, write_found_cursor
 from counterfoil.store.domain.answers import guidance_for
@@ -17,8 +17,10 @@ from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.rows import load_operations
 from counterfoil.store.viewing import ANSWER_ROOM, Viewer, party_of, safe, size_of
 
-__all__ = ["Finder", "search_terms"]
+__all__ = ["FROM_THE_START", "Finder", "search_terms"]
 
+FROM_THE_START: Final[Mapping[str, Any]] = {"before": 2**62, "after": "", "moment": None}
+"""What `search_operations` takes to give the first page of all that fits, whenever it changed."""
 _USUAL = 20
 _MOST = 50
 _MOST_SUGGESTED = 100
@@ -76,16 +78,9 @@ class Finder:
         party: Party,
     ) -> dict[str, Any]:
         now = self._view.clock().at
-        place = {"namespace": self._view.namespace, "now": now, **wanted}
-        rows = await connection.fetch_all(
-            "search_operations",
-            {
-                **place,
-                "before": 2**62 if after is None else after.changed_at,
-                "after": "" if after is None else after.operation,
-                "most": most + 1,
-            },
-        )
+        place = {**FROM_THE_START, "namespace": self._view.namespace, "now": now, **wanted}
+        page = {} if after is None else {"before": after.changed_at, "after": after.operation}
+        rows = await connection.fetch_all("search_operations", {**place, **page, "most": most + 1})
         shown: list[dict[str, Any]] = []
         damaged = passed = used = 0
         for row in rows[:most]:
@@ -104,7 +99,8 @@ class Finder:
         has_moved = (
             after is not None
             and not is_cut
-            and await connection.fetch_one("moved_operations", {**place, "moment": as_of}) is not None
+            and await connection.fetch_one("search_operations", {**place, "moment": as_of, "most": 1})
+            is not None
         )
         last = rows[passed - 1] if is_cut else None
         is_empty = not rows and after is None

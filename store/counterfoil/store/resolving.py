@@ -52,15 +52,7 @@ async def operation_or_fault(
 async def _no_such_operation(connection: Connection, namespace: str, ref: Reference) -> NotFound:
     if ref.run is None:
         rows = await connection.fetch_all(
-            "find_operations",
-            {
-                "namespace": namespace,
-                "run": None,
-                "action": None,
-                "state": None,
-                "text": None,
-                "most": _MOST_CANDIDATES,
-            },
+            "latest_operations", {"namespace": namespace, "most": _MOST_CANDIDATES}
         )
         return NotFound(
             f"there is no operation {ref.id}; nothing was created",

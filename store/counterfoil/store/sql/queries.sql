@@ -164,52 +164,19 @@ GROUP BY operations.id, operations.key, operations.position
 ORDER BY operations.position DESC
 LIMIT 5;
 
--- name: find_operations
--- Operations by what is known of them, most recently changed first.
-SELECT * FROM operations
-WHERE namespace = :namespace
-    AND (:run IS NULL OR run = :run)
-    AND (:action IS NULL OR action = :action)
-    AND (:state IS NULL OR state = :state)
-    AND (:text IS NULL OR instr(lower(key || ' ' || action || ' ' || target_folded || ' ' || run), :text) > 0)
-ORDER BY updated_at DESC, id
-LIMIT :most;
+-- name: latest_operations
+-- The most recently changed operations, newest first.
+SELECT * FROM operations WHERE namespace = :namespace ORDER BY updated_at DESC, id LIMIT :most;
 
 -- name: search_operations
 -- Operations by all that is known of them, most recently changed first, after a place in that order. Leases and
--- deadlines that are over by :now count as what they became.
+-- deadlines that are over by :now count as what they became. With a :moment, only those that were written, or whose
+-- time ran out, since then.
 SELECT * FROM operations
 WHERE namespace = :namespace
     AND updated_at <= :before AND (updated_at < :before OR id > :after)
-    AND (:run IS NULL OR run = :run)
-    AND (:action IS NULL OR action = :action)
-    AND (:workflow IS NULL OR run IN (
-        SELECT run FROM runs WHERE namespace = :namespace AND workflow = :workflow))
-    AND (:since IS NULL OR updated_at >= :since)
-    AND (:until IS NULL OR updated_at < :until)
-    AND (:external_id IS NULL OR id IN (
-        SELECT operation FROM external_ids
-        WHERE namespace = :namespace AND external_id = :external_id AND (:system IS NULL OR system = :system)))
-    AND (:system IS NULL OR EXISTS (
-        SELECT 1 FROM receipts
-        WHERE receipts.namespace = operations.namespace AND receipts.run = operations.run
-            AND receipts.operation = operations.id AND receipts.system = :system))
-    AND (:text IS NULL
-        OR replace(lower(key || ' ' || action || ' ' || run), :text, '') <> lower(key || ' ' || action || ' ' || run)
-        OR replace(target_folded, :text_folded, '') <> target_folded)
-    AND (:state IS NULL OR :state = CASE
-        WHEN state IN ('in_progress', 'in_doubt', 'failed') AND deadline_at <= :now THEN 'timed_out'
-        WHEN state = 'in_progress' AND lease_until <= :now THEN 'in_doubt'
-        ELSE state
-    END)
-ORDER BY updated_at DESC, id
-LIMIT :most;
-
--- name: moved_operations
--- At most one row: one of those found by search_operations that was written, or whose time ran out, since :moment.
-SELECT id FROM operations
-WHERE namespace = :namespace
-    AND (updated_at >= :moment
+    AND (:moment IS NULL
+        OR updated_at >= :moment
         OR (state IN ('in_progress', 'in_doubt', 'failed') AND deadline_at > :moment AND deadline_at <= :now)
         OR (state = 'in_progress' AND lease_until > :moment AND lease_until <= :now))
     AND (:run IS NULL OR run = :run)
@@ -233,7 +200,8 @@ WHERE namespace = :namespace
         WHEN state = 'in_progress' AND lease_until <= :now THEN 'in_doubt'
         ELSE state
     END)
-LIMIT 1;
+ORDER BY updated_at DESC, id
+LIMIT :most;
 
 -- name: suggest_runs
 -- Run names that begin so, most recently touched first.
