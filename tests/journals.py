@@ -35,6 +35,7 @@ __all__ = [
     "START",
     "Desk",
     "FakeClock",
+    "after",
     "as_caller",
     "folder_in_memory",
     "open_desk",
@@ -91,6 +92,11 @@ class FakeClock:
     def text(self) -> str:
         """The wall clock as RFC 3339."""
         return rfc3339(self.at)
+
+
+def after(seconds: float) -> str:
+    """The time so many seconds after the tests' clocks start."""
+    return rfc3339(START + micros(seconds))
 
 
 @contextmanager

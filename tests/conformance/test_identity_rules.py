@@ -10,16 +10,15 @@ from conformance import states_reaching as to
 from conformance.states_reaching import KEYED, LOOKUP, MESSAGE, REFUSED, SAFE, looked
 from counterfoil.store.domain.commands import Caller, Lookup
 from counterfoil.store.domain.identity import operation_id
-from counterfoil.store.domain.instants import micros, rfc3339
 from counterfoil.store.domain.states import Policy
 from counterfoil.store.errors import InvalidArgument
 from journals import (
     AGENT,
     ANOTHER,
     PERSON,
-    START,
     Desk,
     FakeClock,
+    after,
     folder_in_memory,
     open_desk,
     open_test_journal,
@@ -37,11 +36,6 @@ def tmp_path() -> Iterator[Path]:
 
 SETTLE = 300
 A_DAY = 86_400
-
-
-def after(seconds: float) -> str:
-    """The time so many seconds after the tests' clocks start."""
-    return rfc3339(START + micros(seconds))
 
 
 def words(answer: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ import pytest
 from conformance import states_reaching as to
 from conformance.states_reaching import KEYED, LOOKUP, MESSAGE, REFUSED, SAFE, UNDOING, looked
 from counterfoil.store.domain.commands import BeginOperation, Caller, Lookup
-from counterfoil.store.domain.instants import micros, parse_rfc3339, rfc3339
+from counterfoil.store.domain.instants import micros, parse_rfc3339
 from counterfoil.store.domain.model import Assurance
 from counterfoil.store.domain.states import Policy
 from counterfoil.store.errors import InvalidArgument
@@ -21,6 +21,7 @@ from journals import (
     START,
     Desk,
     FakeClock,
+    after,
     as_caller,
     folder_in_memory,
     open_desk,
@@ -40,11 +41,6 @@ def tmp_path() -> Iterator[Path]:
 SETTLE = 300
 A_DAY = 86_400
 FOREIGN = {**UNDOING, "performed_at": to.A_DAY_OLD}
-
-
-def after(seconds: float) -> str:
-    """The time so many seconds after the tests' clocks start."""
-    return rfc3339(START + micros(seconds))
 
 
 def words(answer: dict[str, Any]) -> str:

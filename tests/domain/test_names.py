@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from counterfoil.store.domain.names import fold_action, fold_target, normalize_name, targets_overlap
+from counterfoil.store.domain.names import fold_spelling, fold_target, normalize_name, targets_overlap
 from counterfoil.store.errors import InvalidArgument
 
 
@@ -149,5 +149,5 @@ def test_targets_overlap_where_one_is_missing_or_contains_the_other() -> None:
     "written", ["mail.send", " Mail.SEND ", "\uff4dail.send", "ma\u200bil.send", "mail.send\u2060"], ids=ascii
 )
 def test_an_action_that_looks_the_same_is_held_against_the_same_patterns(written):
-    assert fold_action(written) == "mail.send"
-    assert fold_action(fold_action(written)) == fold_action(written)
+    assert fold_spelling(written) == "mail.send"
+    assert fold_spelling(fold_spelling(written)) == fold_spelling(written)

@@ -10,7 +10,7 @@ from typing import Final
 from counterfoil.store.domain.characters import IGNORABLE, INVISIBLE, WHITE_SPACE, describe
 from counterfoil.store.errors import InvalidArgument
 
-__all__ = ["MAX_NAME_CHARACTERS", "fold_action", "fold_target", "normalize_name", "targets_overlap"]
+__all__ = ["MAX_NAME_CHARACTERS", "fold_spelling", "fold_target", "normalize_name", "targets_overlap"]
 
 MAX_NAME_CHARACTERS: Final = 200
 
@@ -104,8 +104,8 @@ def _without_display_names(text: str) -> str:
     )
 
 
-def fold_action(text: str) -> str:
-    """Give the form in which an action is held against the patterns of rules; folding twice changes nothing.
+def fold_spelling(text: str) -> str:
+    """Give the form in which actions and targets are held against rules; folding twice changes nothing.
 
     Case, compatibility forms and characters that do not print do not count: a spelling that looks the same
     and matches no pattern would pass every rule by.

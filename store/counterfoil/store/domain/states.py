@@ -20,7 +20,7 @@ from counterfoil.store.domain.model import (
     Repeat,
     State,
 )
-from counterfoil.store.domain.names import fold_action
+from counterfoil.store.domain.names import fold_spelling
 
 __all__ = [
     "CLOCK_TOLERANCE",
@@ -95,7 +95,7 @@ class Policy:
 
 
 def _matches(pattern: str, text: str) -> bool:
-    return fnmatchcase(text, pattern) or fnmatchcase(fold_action(text), pattern.casefold())
+    return fnmatchcase(text, pattern) or fnmatchcase(fold_spelling(text), pattern.casefold())
 
 
 def _first_match(rules: tuple[tuple[str, Value], ...], action: str, default: Value) -> Value:
