@@ -1,4 +1,4 @@
-"""The seam between the journal and a database: two ways to run a transaction, three ways to use it.
+"""The seam between the journal and a database: two ways to run a transaction, four ways to use it.
 
 Nothing above this file knows which database it talks to; databases differ only below it.
 """
@@ -26,6 +26,10 @@ class Connection(Protocol):
 
     async def execute(self, statement: str, parameters: Mapping[str, Any] | None = None) -> int:
         """Run the statement called `statement` and give the number of rows it changed."""
+        ...
+
+    async def execute_many(self, statement: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Run the statement called `statement`, which gives no rows, once for each of `rows`, in order."""
         ...
 
 

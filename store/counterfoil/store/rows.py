@@ -200,12 +200,14 @@ async def save_operation(
 ) -> None:
     """Write the rows of an operation that differ from what they were before."""
     place = {"namespace": after.namespace, "run": after.run, "operation": after.id}
-    is_described_anew = (
-        before is None or before.description != after.description or before.compensates != after.compensates
-    )
-    await connection.execute(
-        "save_operation" if is_described_anew else "update_operation", _operation_row(after, now)
-    )
+    if before is None or before.description != after.description or before.compensates != after.compensates:
+        row = {**_described_row(after), **_told_row(after), **_standing_row(after, now)}
+        await connection.execute("save_operation", row)
+    else:
+        name = {"namespace": after.namespace, "run": after.run, "key": after.key}
+        await connection.execute("update_operation", {**name, **_standing_row(after, now)})
+        if any(getattr(before, fact) != getattr(after, fact) for fact in _TOLD):
+            await connection.execute("retell_operation", {**name, **_told_row(after)})
     if before is None or before.description.fingerprint != after.description.fingerprint:
         await connection.execute("save_fingerprint", {**place, "fingerprint": after.description.fingerprint})
     if after.compensates is not None and (before is None or before.compensates is None):
@@ -268,15 +270,9 @@ def _finding_row(finding: Finding) -> dict[str, Any]:
     return row
 
 
-def _operation_row(operation: Operation, now: Instant) -> dict[str, Any]:
-    description, decision, dispute = operation.description, operation.decision, operation.dispute
-    newest = operation.newest
-    links = {
-        "depends_on": operation.depends_on,
-        "satisfies": operation.satisfies,
-        "distinct_from": operation.distinct_from,
-    }
-    clock = {"boot": operation.clock_boot, "offset": operation.clock_offset, "at": operation.clock_at}
+def _described_row(operation: Operation) -> dict[str, Any]:
+    """What the operation is: fixed with its creation, except while nothing was granted."""
+    description = operation.description
     return {
         "namespace": operation.namespace,
         "run": operation.run,
@@ -284,7 +280,6 @@ def _operation_row(operation: Operation, now: Instant) -> dict[str, Any]:
         "id": operation.id,
         "position": operation.position,
         "created_at": operation.created_at,
-        "updated_at": operation.updated_at,
         "since_floor": operation.since_floor,
         "action": description.action,
         "target_folded": description.target_folded,
@@ -292,10 +287,33 @@ def _operation_row(operation: Operation, now: Instant) -> dict[str, Any]:
         "fingerprint": description.fingerprint,
         "compensates": operation.compensates,
         "description": to_json(to_data(description)),
+    }
+
+
+_LINKS = ("depends_on", "satisfies", "distinct_from")
+_CLOCK = {"boot": "clock_boot", "offset": "clock_offset", "at": "clock_at"}
+_PROGRESS = ("progress_message", "progress_fraction", "checkpoint", "progressed_at", "asked_context")
+_TOLD = ("terms", "began", *_LINKS, *_CLOCK.values(), *_PROGRESS)
+
+
+def _told_row(operation: Operation) -> dict[str, Any]:
+    """What calls said beside the description; most commands leave it as it is."""
+    links = {name: part for name in _LINKS if (part := getattr(operation, name))}
+    clock = {name: part for name, of in _CLOCK.items() if (part := getattr(operation, of)) is not None}
+    return {
         "terms": to_json(to_data(operation.terms)),
-        "links": to_json({name: part for name, part in links.items() if part}),
+        "links": to_json(links),
         "began": None if operation.began is None else to_json(to_data(operation.began)),
-        "clock": to_json({name: part for name, part in clock.items() if part is not None}),
+        "clock": to_json(clock),
+        **{name: getattr(operation, name) for name in _PROGRESS},
+    }
+
+
+def _standing_row(operation: Operation, now: Instant) -> dict[str, Any]:
+    """How it stands: what every command may change."""
+    decision, dispute, newest = operation.decision, operation.dispute, operation.newest
+    return {
+        "updated_at": operation.updated_at,
         "state": state_of(operation, now).value,
         "attempts": len(operation.attempts),
         "receipts": len(operation.receipts),
@@ -312,9 +330,4 @@ def _operation_row(operation: Operation, now: Instant) -> dict[str, Any]:
         "acknowledged_at": operation.acknowledged_at,
         "settle_restart_at": operation.settle_restart_at,
         "set_back": operation.set_back,
-        "progress_message": operation.progress_message,
-        "progress_fraction": operation.progress_fraction,
-        "checkpoint": operation.checkpoint,
-        "progressed_at": operation.progressed_at,
-        "asked_context": operation.asked_context,
     }

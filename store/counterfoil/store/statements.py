@@ -11,12 +11,10 @@ A dialect may replace a statement in `sql/DIALECT/overrides.sql`; the comment th
 """
 
 import re
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from types import MappingProxyType
 
 __all__ = ["Statement", "StatementRefused", "Statements", "load_statements", "sql_folder"]
 
@@ -45,27 +43,12 @@ class Statement:
     sql: str
 
 
-class Statements(Mapping[str, Statement]):
-    """The statements of one dialect by name."""
+class Statements(dict[str, Statement]):
+    """The statements of one dialect by name; asking for one that is not there is refused."""
 
-    def __init__(self, by_name: Mapping[str, Statement]) -> None:
-        self._by_name = MappingProxyType(dict(by_name))
-
-    def __getitem__(self, name: str) -> Statement:
-        try:
-            return self._by_name[name]
-        except KeyError:
-            near = ", ".join(get_close_matches(name, self._by_name)) or "none"
-            raise StatementRefused(f"there is none of that name; near: {near}", statement=name) from None
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._by_name
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._by_name)
-
-    def __len__(self) -> int:
-        return len(self._by_name)
+    def __missing__(self, name: str) -> Statement:
+        near = ", ".join(get_close_matches(name, self)) or "none"
+        raise StatementRefused(f"there is none of that name; near: {near}", statement=name)
 
 
 def sql_folder() -> Traversable:

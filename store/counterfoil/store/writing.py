@@ -64,11 +64,14 @@ def under_assumptions(caller: str, *, run: Run | None, operation: Operation | No
     Whoever holds the newest attempt acts under what that attempt was begun under; everybody else under what
     the run stands under. `inherited` names what the call itself did not say.
     """
+    newest = None if operation is None else operation.newest
+    sources = [source for source in (run, newest) if source is not None]
+    if not any(source.context or source.workflow_version for source in sources):
+        return caller
     told = json.loads(caller)
     missing = [name for name in ("context", "workflow_version") if name not in told]
     if not missing:
         return caller
-    newest = None if operation is None else operation.newest
     if newest is not None and newest.holder is not None and newest.holder.is_holder(_party(told)):
         begun = {"context": newest.context, "workflow_version": newest.workflow_version}
     else:
@@ -172,7 +175,7 @@ async def carry_out(
             }
         )
     created = sum(event.kind is EventKind.OPERATION_CREATED for event, _ in events)
-    advanced = await connection.fetch_one(
+    advanced = await connection.execute(
         "advance_run",
         {
             **where,
@@ -183,7 +186,7 @@ async def carry_out(
             "expected_seq": run.last_seq,
         },
     )
-    if advanced is None:
+    if advanced == 0:
         raise JournalUnavailable(
             "another writer changed the run at the same moment; nothing was recorded",
             fix="send the call again",
@@ -198,13 +201,13 @@ async def carry_out(
     for change in changes:
         if change.events:
             await save_operation(connection, change.before, change.after, now)
-    for row in rows:
-        await connection.execute("append_event", row)
+    await connection.execute_many("append_event", rows)
     said = "".join(str(row["data"]) for row in rows)
-    for name_of_body, text in bodies.texts.items():
-        # A body that no event refers to is nobody's: a payload worded anew, or one that was pruned.
-        if name_of_body not in said:
-            continue
-        await connection.execute(
-            "save_body", {**where, "digest": name_of_body, "body": text, "stored_at": now}
-        )
+    # A body that no event refers to is nobody's: a payload worded anew, or one that was pruned.
+    kept = [
+        {**where, "digest": name, "body": text, "stored_at": now}
+        for name, text in bodies.texts.items()
+        if name in said
+    ]
+    if kept:
+        await connection.execute_many("save_body", kept)

@@ -6,10 +6,11 @@ rows it holds, or something was tampered with.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from counterfoil.store.domain.copying import changed
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.model import (
     Assurance,
@@ -137,10 +138,10 @@ def _created(event: Event) -> Operation:
 
 def _with_attempts(operation: Operation, numbers: Iterable[int], **changes: Any) -> Operation:
     wanted = set(numbers)
-    return replace(
+    return changed(
         operation,
         attempts=tuple(
-            replace(attempt, **changes) if attempt.number in wanted else attempt
+            changed(attempt, **changes) if attempt.number in wanted else attempt
             for attempt in operation.attempts
         ),
     )
@@ -160,7 +161,7 @@ def _unannounced(operation: Operation, event: Event) -> Operation:
         outcome=Outcome.UNKNOWN,
         is_touched=True,
     )
-    return replace(operation, attempts=(shown, *others))
+    return changed(operation, attempts=(shown, *others))
 
 
 def _receipt_recorded(operation: Operation, event: Event) -> Operation:
@@ -170,7 +171,7 @@ def _receipt_recorded(operation: Operation, event: Event) -> Operation:
     receipt = Receipt(**{**data, "assurance": Assurance(data["assurance"])})
     operation = _with_attempts(operation, (receipt.attempt,), is_touched=True, **ending)
     acknowledged = operation.acknowledged_at if receipt.final else receipt.recorded_at
-    return replace(operation, receipts=(*operation.receipts, receipt), acknowledged_at=acknowledged)
+    return changed(operation, receipts=(*operation.receipts, receipt), acknowledged_at=acknowledged)
 
 
 def _granted(operation: Operation, event: Event) -> Operation:
@@ -179,7 +180,7 @@ def _granted(operation: Operation, event: Event) -> Operation:
     attempt = Attempt(
         **{**data, "holder": _party(data["holder"]), "outcome": Outcome.OPEN, "set_back": operation.set_back}
     )
-    return replace(
+    return changed(
         operation,
         attempts=(*operation.attempts, attempt),
         asked_context=None,
@@ -195,12 +196,12 @@ def _clock_jumped(operation: Operation, event: Event) -> Operation:
     attempts = operation.attempts
     if jump < 0:
         attempts = tuple(
-            replace(attempt, ended_at=min(attempt.end, event.at))
+            changed(attempt, ended_at=min(attempt.end, event.at))
             if attempt.ended_at is not None or attempt.outcome is Outcome.UNKNOWN
             else attempt
             for attempt in attempts
         )
-    return replace(
+    return changed(
         operation,
         attempts=attempts,
         acknowledged_at=None
@@ -224,23 +225,23 @@ def evolve(operation: Operation | None, event: Event) -> Operation:
         if event.kind is not EventKind.OPERATION_CREATED:
             raise ValueError(f"{event.kind} before operation_created")
         return _created(event)
-    return replace(_applied(operation, event), updated_at=event.at)
+    return changed(_applied(operation, event), updated_at=event.at)
 
 
 def _applied(operation: Operation, event: Event) -> Operation:
     data = event.data
     match event.kind:
         case EventKind.DESCRIPTION_TAKEN:
-            return replace(
+            return changed(
                 operation,
                 description=Description(**data["description"]),
                 compensates=data.get("compensates", operation.compensates),
                 began=operation.began or _party(data.get("began")),
             )
         case EventKind.TERMS_FIXED:
-            return replace(operation, terms=terms_from_data(data))
+            return changed(operation, terms=terms_from_data(data))
         case EventKind.LINKS_ADDED:
-            return replace(
+            return changed(
                 operation,
                 depends_on=(*operation.depends_on, *data.get("depends_on", ())),
                 satisfies=(*operation.satisfies, *data.get("satisfies", ())),
@@ -257,7 +258,7 @@ def _applied(operation: Operation, event: Event) -> Operation:
         case EventKind.DEADLINE_PASSED | EventKind.DECIDED:
             return _decided(operation, event)
         case EventKind.DEADLINE_ENDED:
-            return replace(operation, terms=replace(operation.terms, deadline_seconds=None))
+            return changed(operation, terms=changed(operation.terms, deadline_seconds=None))
         case EventKind.ATTEMPT_ENDED:
             return _with_attempts(
                 operation,
@@ -275,37 +276,37 @@ def _applied(operation: Operation, event: Event) -> Operation:
             # Said for the history: what a grant does is weighed from the grants themselves.
             return operation
         case EventKind.PERMISSION_ASKED:
-            return replace(operation, asked_context=data["context"])
+            return changed(operation, asked_context=data["context"])
         case EventKind.EFFECT_UNANNOUNCED:
             return _unannounced(operation, event)
         case EventKind.RECEIPT_RECORDED:
             return _receipt_recorded(operation, event)
         case EventKind.RECEIPT_ACCEPTED:
-            return replace(
+            return changed(
                 operation,
                 receipts=tuple(
-                    replace(receipt, is_accepted=True, is_set_aside=False, is_foreign=False)
+                    changed(receipt, is_accepted=True, is_set_aside=False, is_foreign=False)
                     if receipt.number == data["receipt"]
                     else receipt
                     for receipt in operation.receipts
                 ),
             )
         case EventKind.FINDING_RECORDED:
-            return replace(operation, findings=(*operation.findings, Finding(**data)))
+            return changed(operation, findings=(*operation.findings, Finding(**data)))
         case EventKind.ATTEMPTS_SILENT:
             return _with_attempts(operation, data["attempts"], outcome=Outcome.SILENT, is_touched=True)
         case EventKind.DISPUTE_OPENED:
-            return replace(operation, dispute=Dispute(kind=DisputeKind(data["dispute"]), at=event.at))
+            return changed(operation, dispute=Dispute(kind=DisputeKind(data["dispute"]), at=event.at))
         case EventKind.DISPUTE_CLOSED:
-            return replace(operation, dispute=None)
+            return changed(operation, dispute=None)
         case EventKind.DECISION_WITHDRAWN:
-            return replace(operation, decision=None)
+            return changed(operation, decision=None)
         case EventKind.RECEIPTS_SET_ASIDE:
             aside = set(data["receipts"])
-            return replace(
+            return changed(
                 operation,
                 receipts=tuple(
-                    replace(receipt, is_set_aside=True) if receipt.number in aside else receipt
+                    changed(receipt, is_set_aside=True) if receipt.number in aside else receipt
                     for receipt in operation.receipts
                 ),
             )
@@ -320,7 +321,7 @@ def _applied(operation: Operation, event: Event) -> Operation:
                 is_touched=True,
             )
         case EventKind.PROGRESSED:
-            return replace(
+            return changed(
                 operation,
                 progress_message=data.get("message", operation.progress_message),
                 progress_fraction=data.get("fraction", operation.progress_fraction),
@@ -336,7 +337,7 @@ def _decided(operation: Operation, event: Event) -> Operation:
     newest = operation.newest
     if newest is not None and newest.outcome is Outcome.OPEN:
         operation = _with_attempts(operation, (newest.number,), outcome=Outcome.UNKNOWN)
-    return replace(
+    return changed(
         operation,
         decision=Decision(
             outcome=State(event.data["outcome"]),
@@ -359,27 +360,27 @@ def evolve_run(run: Run | None, event: Event, *, namespace: str, name: str) -> R
             # What was said once stands until it is said anew; the first context is what later ones are
             # compared with.
             told = {field: value for field, value in data.items() if field != "context"}
-            return replace(
+            return changed(
                 run, **told, context=run.context or data.get("context"), begun_at=run.begun_at or event.at
             )
         case EventKind.RUN_HELD:
-            return replace(
+            return changed(
                 run,
                 holder=_party(data["holder"]),
                 holder_name=data.get("holder_name"),
                 held_until=data["until"],
             )
         case EventKind.RUN_PROGRESSED:
-            return replace(
+            return changed(
                 run,
                 progress_message=data.get("message", run.progress_message),
                 progress_fraction=data.get("fraction", run.progress_fraction),
                 checkpoint=data.get("checkpoint", run.checkpoint),
             )
         case EventKind.RUN_REOPENED:
-            return replace(run, finished_as=None, finished_at=None, finish_reason=None)
+            return changed(run, finished_as=None, finished_at=None, finish_reason=None)
         case EventKind.RUN_FINISHED:
-            return replace(
+            return changed(
                 run,
                 finished_as=data["outcome"],
                 finished_at=event.at,
@@ -389,7 +390,7 @@ def evolve_run(run: Run | None, event: Event, *, namespace: str, name: str) -> R
                 held_until=None,
             )
         case EventKind.DRIFT_ACCEPTED | EventKind.CONTEXT_NOTED:
-            return replace(run, context=data["context"])
+            return changed(run, context=data["context"])
         case _:
             return run
 

@@ -48,7 +48,8 @@ def seconds(duration: int) -> float:
 
 def rfc3339(instant: Instant) -> str:
     """Write an instant as RFC 3339 in UTC, microseconds included."""
-    return (_EPOCH + timedelta(microseconds=instant)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    moment = _EPOCH + timedelta(microseconds=instant)
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def parse_rfc3339(text: str, *, field: str) -> Instant:

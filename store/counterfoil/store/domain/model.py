@@ -305,7 +305,8 @@ class Dispute:
 class Operation:
     """One intended external effect and all that is known of it.
 
-    `pruned_at` (bodies of it were removed then) is the one fact that no event tells.
+    `attempts` stand in the order of their numbers; 0 is an effect without a grant. `pruned_at` (bodies of it
+    were removed then) is the one fact that no event tells.
     """
 
     namespace: str
@@ -344,22 +345,25 @@ class Operation:
     @property
     def granted(self) -> tuple[Attempt, ...]:
         """The attempts that were really granted, oldest first."""
-        return tuple(attempt for attempt in self.attempts if attempt.number > 0)
+        attempts = self.attempts
+        return attempts[1:] if attempts and attempts[0].number == 0 else attempts
 
     @property
     def newest(self) -> Attempt | None:
         """The newest granted attempt."""
-        return max(self.granted, key=lambda attempt: attempt.number, default=None)
+        last = self.attempts[-1] if self.attempts else None
+        return None if last is None or last.number == 0 else last
 
     @property
     def takes(self) -> bool:
         """True while a begin may still say what was left out: nothing was ever granted."""
-        return not self.granted
+        return self.newest is None
 
     @property
     def standing(self) -> tuple[Receipt, ...]:
         """The receipts that stand as evidence that this effect happened, oldest first."""
-        return tuple(receipt for receipt in self.receipts if receipt.counts)
+        receipts = self.receipts
+        return tuple(receipt for receipt in receipts if receipt.counts) if receipts else receipts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

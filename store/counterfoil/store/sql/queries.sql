@@ -33,11 +33,10 @@ SET workflow = COALESCE(:workflow, workflow), workflow_version = COALESCE(:workf
 WHERE namespace = :namespace AND run = :run;
 
 -- name: advance_run
--- Compare and swap: one row, or none where another writer appended since the run was read.
+-- Compare and swap: changes one row, or none where another writer appended since the run was read.
 UPDATE runs
 SET touched_at = :touched_at, last_seq = :last_seq, head = :head, operations = :operations
-WHERE namespace = :namespace AND run = :run AND last_seq = :expected_seq
-RETURNING run;
+WHERE namespace = :namespace AND run = :run AND last_seq = :expected_seq;
 
 -- name: name_workflow
 -- Apart from advance_run, because naming it touches an index, and most calls do not name it.
@@ -125,7 +124,7 @@ WHERE namespace = :namespace AND run = :run AND id <> :id
         SELECT key FROM operations
         WHERE namespace = :namespace AND run = :run AND action = :action AND target_folded = :target_folded
             AND (target_folded <> '' OR fingerprint = :fingerprint)
-        UNION
+        UNION ALL
         SELECT key FROM operations
         WHERE namespace = :namespace AND run = :run AND action = :action AND args_digest = :args_digest
             AND (target_folded = '' OR :target_folded = ''
@@ -133,7 +132,8 @@ WHERE namespace = :namespace AND run = :run AND id <> :id
                 OR replace(:target_folded, target_folded, '') <> :target_folded)
     )
 ORDER BY
-    CASE WHEN state IN ('succeeded', 'timed_out', 'cancelled', 'compensated') THEN 1 ELSE 0 END,
+    CASE state WHEN 'succeeded' THEN 1 WHEN 'timed_out' THEN 1 WHEN 'cancelled' THEN 1 WHEN 'compensated' THEN 1
+        ELSE 0 END,
     CASE WHEN fingerprint = :fingerprint THEN 0 ELSE 1 END,
     position
 LIMIT 100;
@@ -148,20 +148,22 @@ LIMIT :most;
 -- name: open_of_holder
 -- Other operations of the run that the caller began and recorded no outcome for. The inner query finds the few
 -- that are open in the index of states alone, and mostly finds none.
-SELECT operations.id AS id, operations.key AS key FROM operations
-CROSS JOIN attempts
-WHERE operations.namespace = :namespace AND operations.run = :run AND operations.id <> :id
-    AND operations.key IN (
+SELECT id, key FROM operations
+WHERE namespace = :namespace AND run = :run AND id <> :id
+    AND key IN (
         SELECT key FROM operations
         WHERE namespace = :namespace AND run = :run AND state IN ('in_progress', 'in_doubt')
     )
-    AND attempts.namespace = operations.namespace AND attempts.run = operations.run
-    AND attempts.operation = operations.id
-    AND attempts.outcome IN ('open', 'unknown') AND attempts.principal = :principal
-    AND (attempts.conversation = :conversation
-        OR ((attempts.conversation IS NULL OR :conversation IS NULL) AND attempts.connection = :connection))
-GROUP BY operations.id, operations.key, operations.position
-ORDER BY operations.position DESC
+    AND EXISTS (
+        SELECT 1 FROM attempts
+        WHERE attempts.namespace = operations.namespace AND attempts.run = operations.run
+            AND attempts.operation = operations.id
+            AND attempts.outcome IN ('open', 'unknown') AND attempts.principal = :principal
+            AND (attempts.conversation = :conversation
+                OR ((attempts.conversation IS NULL OR :conversation IS NULL)
+                    AND attempts.connection = :connection))
+    )
+ORDER BY position DESC
 LIMIT 5;
 
 -- name: latest_operations
@@ -248,15 +250,21 @@ ON CONFLICT (namespace, run, key) DO UPDATE SET
     progressed_at = excluded.progressed_at, asked_context = excluded.asked_context;
 
 -- name: update_operation
--- The row of an operation that is still described as it was: what no index of its description holds.
+-- How an operation stands that is still described as it was: what no index of its description holds.
 UPDATE operations
-SET updated_at = :updated_at, terms = :terms, links = :links, began = :began, clock = :clock, state = :state,
-    attempts = :attempts, receipts = :receipts, findings = :findings, standing_receipts = :standing_receipts,
-    dispute = :dispute, disputed_at = :disputed_at, decision = :decision, decided_at = :decided_at,
-    decided_by = :decided_by, decision_reason = :decision_reason, lease_until = :lease_until,
-    deadline_at = :deadline_at, acknowledged_at = :acknowledged_at, settle_restart_at = :settle_restart_at,
-    set_back = :set_back, progress_message = :progress_message, progress_fraction = :progress_fraction,
-    checkpoint = :checkpoint, progressed_at = :progressed_at, asked_context = :asked_context
+SET updated_at = :updated_at, state = :state, attempts = :attempts, receipts = :receipts, findings = :findings,
+    standing_receipts = :standing_receipts, dispute = :dispute, disputed_at = :disputed_at, decision = :decision,
+    decided_at = :decided_at, decided_by = :decided_by, decision_reason = :decision_reason,
+    lease_until = :lease_until, deadline_at = :deadline_at, acknowledged_at = :acknowledged_at,
+    settle_restart_at = :settle_restart_at, set_back = :set_back
+WHERE namespace = :namespace AND run = :run AND key = :key;
+
+-- name: retell_operation
+-- What was said of an operation beside its description; most commands leave it as it is.
+UPDATE operations
+SET terms = :terms, links = :links, began = :began, clock = :clock, progress_message = :progress_message,
+    progress_fraction = :progress_fraction, checkpoint = :checkpoint, progressed_at = :progressed_at,
+    asked_context = :asked_context
 WHERE namespace = :namespace AND run = :run AND key = :key;
 
 -- name: read_attempts

@@ -115,23 +115,47 @@ def migrate(
     Raises:
         UnsupportedVersion: a newer program migrated meanwhile.
     """
-    while _number(raw, "user_version", wait) < len(migrations):
-        wait.execute(raw, "BEGIN IMMEDIATE")
-        try:
-            version = _number(raw, "user_version", wait)
-            if version >= len(migrations):
-                raw.execute("ROLLBACK")
-                break
-            step = migrations[version]
-            for statement in step.statements:
-                raw.execute(statement, dict(fresh_values)).fetchall()
-            failpoint("during_migration")
-            # A PRAGMA takes no parameters; both values are ours.
-            raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            raw.execute(f"PRAGMA user_version = {step.version}")
-            wait.execute(raw, "COMMIT")
-        except BaseException:
-            if raw.in_transaction:
-                raw.execute("ROLLBACK")
-            raise
+    ((are_enforced,),) = wait.execute(raw, "PRAGMA foreign_keys")
+    # A table that others refer to can be made anew only while nobody watches; each step is checked before
+    # its commit instead. Inside a transaction this PRAGMA would do nothing.
+    raw.execute("PRAGMA foreign_keys = OFF")
+    try:
+        while _number(raw, "user_version", wait) < len(migrations):
+            _take_step(raw, migrations, fresh_values, path=path, wait=wait)
+    finally:
+        raw.execute(f"PRAGMA foreign_keys = {are_enforced}")
     check_schema(raw, known=len(migrations), path=path, wait=wait)
+
+
+def _take_step(
+    raw: sqlite3.Connection,
+    migrations: Sequence[Migration],
+    fresh_values: Mapping[str, Any],
+    *,
+    path: str,
+    wait: LockWait,
+) -> None:
+    wait.execute(raw, "BEGIN IMMEDIATE")
+    try:
+        version = _number(raw, "user_version", wait)
+        if version >= len(migrations):
+            raw.execute("ROLLBACK")
+            return
+        step = migrations[version]
+        for statement in step.statements:
+            raw.execute(statement, dict(fresh_values)).fetchall()
+        if raw.execute("PRAGMA foreign_key_check").fetchone() is not None:
+            raise JournalUnavailable(
+                f"{path} cannot be brought to schema version {step.version}: some of its rows refer to "
+                "others that are missing; it was left as it is",
+                fix="restore a backup; `counterfoil doctor` of the version that wrote it says more",
+            )
+        failpoint("during_migration")
+        # A PRAGMA takes no parameters; both values are ours.
+        raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        raw.execute(f"PRAGMA user_version = {step.version}")
+        wait.execute(raw, "COMMIT")
+    except BaseException:
+        if raw.in_transaction:
+            raw.execute("ROLLBACK")
+        raise

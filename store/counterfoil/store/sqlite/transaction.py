@@ -46,28 +46,44 @@ class Transaction:
         _, changed = self._run(statement, parameters)
         return max(changed, 0)
 
+    async def execute_many(self, statement: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Run the statement called `statement`, which gives no rows, once for each of `rows`, in order."""
+        raw, sql = self._open(statement), self._statements[statement].sql
+        try:
+            raw.executemany(sql, rows)
+        except (sqlite3.Error, OverflowError) as error:
+            raise self._fault(error, statement) from error
+
     def end(self) -> None:
         """Make the connection useless, so that a work that kept it cannot write outside its transaction."""
         self._raw = None
 
     def _run(self, name: str, parameters: Mapping[str, Any] | None) -> tuple[list[Row], int]:
-        if self._raw is None:
-            raise StatementRefused("its transaction has ended", statement=name)
-        sql = self._statements[name].sql
+        raw, sql = self._open(name), self._statements[name].sql
         try:
-            cursor = self._raw.execute(sql, parameters if parameters is not None else {})
+            # The class's own method: a connection of this package looks twice at what it is given.
+            cursor = sqlite3.Connection.execute(raw, sql, parameters if parameters is not None else {})
             # Drained always: a statement left half-way keeps its lock, and RETURNING counts only at its end.
             found = cursor.fetchall()
         except (sqlite3.Error, OverflowError) as error:
-            if self._is_read_only and is_read_only(error):
-                raise StatementRefused("it writes, and a read may not", statement=name) from error
-            if isinstance(error, sqlite3.Error) and ends_transaction(error):
-                self.lost_to = error
-            raise fault_for(error, statement=name) from error
+            raise self._fault(error, name) from error
         if not found:
             return [], cursor.rowcount
         columns = [column[0] for column in cursor.description]
         return [dict(zip(columns, row, strict=True)) for row in found], cursor.rowcount
+
+    def _open(self, name: str) -> sqlite3.Connection:
+        if self._raw is None:
+            raise StatementRefused("its transaction has ended", statement=name)
+        return self._raw
+
+    def _fault(self, error: sqlite3.Error | OverflowError, name: str) -> Exception:
+        """Give what to raise for an error of SQLite's, and note where nothing may be committed after it."""
+        if self._is_read_only and is_read_only(error):
+            return StatementRefused("it writes, and a read may not", statement=name)
+        if isinstance(error, sqlite3.Error) and ends_transaction(error):
+            self.lost_to = error
+        return fault_for(error, statement=name)
 
 
 def drive(awaitable: Awaitable[Result]) -> Result:
