@@ -100,7 +100,10 @@ async def test_a_small_run_is_planned_without_reading_the_large_ones(tmp_path: P
         "list_runs",
     ):
         steps = _query_plan(tmp_path / "journal.db", name)
-        assert not [step for step in steps if step.startswith("SCAN") or step.endswith("(namespace=?)")], name
+        # The few rows that an inner query gave may be gone through; a table may not.
+        scanned = {step.split()[1] for step in steps if step.startswith("SCAN")}
+        assert not scanned & _tables(tmp_path / "journal.db"), name
+        assert not [step for step in steps if step.endswith("(namespace=?)")], name
 
 
 def _size(path: Path) -> int:
@@ -109,6 +112,13 @@ def _size(path: Path) -> int:
 
 def _side_files(folder: Path) -> list[Path]:
     return [path for path in folder.iterdir() if path.suffix != ".db"]
+
+
+def _tables(path: Path) -> set[str]:
+    raw = sqlite3.connect(path)
+    names = {name for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    raw.close()
+    return names
 
 
 def _query_plan(path: Path, name: str) -> list[str]:

@@ -146,23 +146,39 @@ ORDER BY position DESC
 LIMIT :most;
 
 -- name: open_of_holder
--- Other operations of the run that the caller began and recorded no outcome for. The inner query finds the few
--- that are open in the index of states alone, and mostly finds none.
-SELECT id, key FROM operations
-WHERE namespace = :namespace AND run = :run AND id <> :id
-    AND key IN (
-        SELECT key FROM operations
-        WHERE namespace = :namespace AND run = :run AND state IN ('in_progress', 'in_doubt')
-    )
-    AND EXISTS (
-        SELECT 1 FROM attempts
-        WHERE attempts.namespace = operations.namespace AND attempts.run = operations.run
-            AND attempts.operation = operations.id
-            AND attempts.outcome IN ('open', 'unknown') AND attempts.principal = :principal
-            AND (attempts.conversation = :conversation
-                OR ((attempts.conversation IS NULL OR :conversation IS NULL)
-                    AND attempts.connection = :connection))
-    )
+-- The newest other operations of the run that the caller began and recorded no outcome for. State by state,
+-- because then the index gives them newest first, and of very many open ones only a few are read.
+SELECT id, key, position FROM (
+    SELECT id, key, position FROM operations
+    WHERE namespace = :namespace AND run = :run AND state = 'in_progress' AND id <> :id
+        AND EXISTS (
+            SELECT 1 FROM attempts
+            WHERE attempts.namespace = operations.namespace AND attempts.run = operations.run
+                AND attempts.operation = operations.id
+                AND attempts.outcome IN ('open', 'unknown') AND attempts.principal = :principal
+                AND (attempts.conversation = :conversation
+                    OR ((attempts.conversation IS NULL OR :conversation IS NULL)
+                        AND attempts.connection = :connection))
+        )
+    ORDER BY position DESC
+    LIMIT 5
+) AS in_progress
+UNION ALL
+SELECT id, key, position FROM (
+    SELECT id, key, position FROM operations
+    WHERE namespace = :namespace AND run = :run AND state = 'in_doubt' AND id <> :id
+        AND EXISTS (
+            SELECT 1 FROM attempts
+            WHERE attempts.namespace = operations.namespace AND attempts.run = operations.run
+                AND attempts.operation = operations.id
+                AND attempts.outcome IN ('open', 'unknown') AND attempts.principal = :principal
+                AND (attempts.conversation = :conversation
+                    OR ((attempts.conversation IS NULL OR :conversation IS NULL)
+                        AND attempts.connection = :connection))
+        )
+    ORDER BY position DESC
+    LIMIT 5
+) AS in_doubt
 ORDER BY position DESC
 LIMIT 5;
 

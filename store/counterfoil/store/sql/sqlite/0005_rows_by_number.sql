@@ -1,9 +1,9 @@
--- The tables with long rows are kept by row number, and their keys in indexes of their own: a row of a table without
--- row numbers lies in the tree of its key, where every insertion moves its long neighbours. And the checks are
--- written with OR: for IN with more than two values SQLite builds a table in memory each time a row is written,
--- which took longer than the writing. What may be stored stays the same.
+-- Operations and events have long rows: they are kept by row number, and their keys in indexes of their own. In a
+-- table without row numbers a row lies in the tree of its key, where every insertion moves its long neighbours.
+-- The checks are written with OR: for IN with more than two values SQLite builds a table in memory each time a row
+-- is written, which took longer than the writing. What may be stored stays the same.
 
-CREATE TABLE operations_by_row (
+CREATE TABLE operations_anew (
     namespace TEXT NOT NULL,
     run TEXT NOT NULL,
     key TEXT NOT NULL CHECK (length(key) BETWEEN 1 AND 200),
@@ -64,7 +64,7 @@ CREATE TABLE operations_by_row (
     CHECK (state <> 'in_progress' OR lease_until IS NOT NULL)
 ) STRICT;
 
-INSERT INTO operations_by_row (
+INSERT INTO operations_anew (
     namespace, run, key, id, position, created_at, updated_at, since_floor, action, target_folded, args_digest,
     fingerprint, compensates, description, terms, links, began, clock, state, attempts, receipts, findings,
     standing_receipts, dispute, disputed_at, decision, decided_at, decided_by, decision_reason, lease_until,
@@ -80,9 +80,9 @@ SELECT
 FROM operations ORDER BY namespace, run, position;
 
 DROP TABLE operations;
-ALTER TABLE operations_by_row RENAME TO operations;
+ALTER TABLE operations_anew RENAME TO operations;
 
-CREATE TABLE attempts_by_row (
+CREATE TABLE attempts_anew (
     namespace TEXT NOT NULL,
     run TEXT NOT NULL,
     operation TEXT NOT NULL,
@@ -112,9 +112,9 @@ CREATE TABLE attempts_by_row (
     CHECK ((number = 0) = (principal IS NULL)),
     CHECK (outcome <> 'open' OR ended_at IS NULL),
     CHECK (granted_at <= lease_until)
-) STRICT;
+) STRICT, WITHOUT ROWID;
 
-INSERT INTO attempts_by_row (
+INSERT INTO attempts_anew (
     namespace, run, operation, number, generation, principal, conversation, connection, call_id, reason,
     granted_at, lease_until, ended_at, outcome, is_touched, retryable, retry_at, error, set_back, context,
     workflow_version, grant_id
@@ -126,9 +126,9 @@ SELECT
 FROM attempts ORDER BY namespace, run, operation, number;
 
 DROP TABLE attempts;
-ALTER TABLE attempts_by_row RENAME TO attempts;
+ALTER TABLE attempts_anew RENAME TO attempts;
 
-CREATE TABLE receipts_by_row (
+CREATE TABLE receipts_anew (
     namespace TEXT NOT NULL,
     run TEXT NOT NULL,
     operation TEXT NOT NULL,
@@ -155,9 +155,9 @@ CREATE TABLE receipts_by_row (
     FOREIGN KEY (namespace, operation) REFERENCES operations (namespace, id),
     CHECK (assurance = 0 OR external_id IS NOT NULL),
     CHECK (is_accepted = 0 OR (assurance > 0 AND final = 1 AND is_foreign = 0))
-) STRICT;
+) STRICT, WITHOUT ROWID;
 
-INSERT INTO receipts_by_row (
+INSERT INTO receipts_anew (
     namespace, run, operation, number, kind, system, external_id, performed_at, url, evidence_digest, final,
     source, assurance, attempt, recorded_at, call_id, is_accepted, is_foreign, is_unannounced, is_undo,
     is_set_aside, satisfies
@@ -169,9 +169,9 @@ SELECT
 FROM receipts ORDER BY namespace, run, operation, number;
 
 DROP TABLE receipts;
-ALTER TABLE receipts_by_row RENAME TO receipts;
+ALTER TABLE receipts_anew RENAME TO receipts;
 
-CREATE TABLE events_by_row (
+CREATE TABLE events_anew (
     namespace TEXT NOT NULL,
     run TEXT NOT NULL,
     seq INTEGER NOT NULL CHECK (seq >= 1),
@@ -184,7 +184,7 @@ CREATE TABLE events_by_row (
     PRIMARY KEY (namespace, run, seq)
 ) STRICT;
 
-INSERT INTO events_by_row (
+INSERT INTO events_anew (
     namespace, run, seq, operation, kind, at, caller, data, hash
 )
 SELECT
@@ -192,11 +192,11 @@ SELECT
 FROM events ORDER BY namespace, run, seq;
 
 DROP TABLE events;
-ALTER TABLE events_by_row RENAME TO events;
+ALTER TABLE events_anew RENAME TO events;
 
 CREATE INDEX operations_by_target ON operations (namespace, run, action, target_folded, fingerprint, key);
 CREATE INDEX operations_by_args ON operations (namespace, run, action, args_digest, target_folded, key);
-CREATE INDEX operations_by_state ON operations (namespace, run, state, key);
+CREATE INDEX operations_by_state ON operations (namespace, run, state, position);
 CREATE INDEX operations_by_change ON operations (namespace, updated_at DESC, id);
 CREATE UNIQUE INDEX attempts_by_call ON attempts (namespace, run, operation, call_id) WHERE call_id IS NOT NULL;
 CREATE INDEX events_by_operation ON events (namespace, run, operation, seq);
