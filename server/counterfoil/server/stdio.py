@@ -8,6 +8,7 @@ calls that are under way when stdin ends still send their answers.
 import errno
 import fcntl
 import os
+import select
 from collections.abc import Callable
 from typing import Any
 
@@ -145,8 +146,10 @@ class LineWriter:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._lock = anyio.Lock()
+        self._lock = anyio.Lock(fast_acquire=True)
         self._is_pollable = True
+        self._room = select.poll()
+        self._room.register(descriptor, select.POLLOUT)
 
     async def write_line(self, line: bytes) -> None:
         """Write `line` and a line break; no other line comes in between.
@@ -167,7 +170,8 @@ class LineWriter:
                 rest = rest[written_bytes:]
 
     async def _ready(self) -> None:
-        if not self._is_pollable:
+        # Mostly there is room at once, and asking costs less than a turn of the event loop.
+        if not self._is_pollable or self._room.poll(0):
             return
         try:
             await anyio.wait_writable(self._descriptor)
