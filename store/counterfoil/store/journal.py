@@ -29,6 +29,7 @@ from counterfoil.store.domain.commands import (
     RecordFailure,
     RecordProgress,
     RecordReceipt,
+    ReleaseRun,
     RequestAuthority,
     ResumePlan,
     RevokeGrant,
@@ -443,6 +444,52 @@ class Journal:
             )
 
         return await self.database.write(work)
+
+    async def release_run(self, command: ReleaseRun, caller: Caller) -> dict[str, Any]:
+        """End the hold that a session has on a run, which only a person can.
+
+        Raises:
+            InvalidArgument, TooLarge, NotFound, Forbidden: nothing was recorded.
+            JournalUnavailable: NOT recorded.
+        """
+        name = self._prepare.name(command.run, name="run")
+        reason = self._prepare.text(command.reason, name="reason")
+        if reason is None:
+            raise InvalidArgument("reason", "is empty", accepted="why, in a sentence")
+        command = replace(command, reason=reason)
+        caller = self._prepare.caller(caller)
+
+        async def work(connection: Connection) -> dict[str, Any]:
+            situation = self._commands.situation(caller)
+            return await self._runs.release(connection, name, command, situation, caller_text(caller))
+
+        return await self.database.write(work)
+
+    async def preview_release(self, run: str) -> dict[str, Any]:
+        """Show who holds a run, for the person who is about to end it; changes nothing.
+
+        Raises:
+            InvalidArgument, NotFound: which run is meant cannot be told.
+        """
+        name = self._prepare.name(run, name="run")
+
+        async def work(connection: Connection) -> dict[str, Any]:
+            return await self._runs.hold(connection, name, self._view.clock().at)
+
+        return await self.database.read(work)
+
+    async def list_criteria(self, run: str) -> list[dict[str, Any]]:
+        """Tell where each criterion of a run stands; changes nothing.
+
+        Raises:
+            InvalidArgument, NotFound: which run is meant cannot be told.
+        """
+        name = self._prepare.name(run, name="run")
+
+        async def work(connection: Connection) -> list[dict[str, Any]]:
+            return await self._runs.criteria(connection, name)
+
+        return await self.database.read(work)
 
     async def check_operation(self, command: CheckOperation, caller: Caller) -> dict[str, Any]:
         """Tell what is known of one operation; changes nothing. See `Checker.check`."""

@@ -4,11 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from counterfoil.store.domain.answers import guidance_for
+from counterfoil.store.domain.answers import HOLD_ENDED, NOT_HELD, guidance_for
+from counterfoil.store.domain.commands import ReleaseRun
 from counterfoil.store.domain.context import Drift, accepted_context, compare_contexts
 from counterfoil.store.domain.criteria import CriterionState, judge
 from counterfoil.store.domain.drafting import Situation
-from counterfoil.store.domain.events import EventKind
+from counterfoil.store.domain.events import EventKind, to_data
+from counterfoil.store.domain.holds import attempts_of_holder, holder_seen, is_held
+from counterfoil.store.domain.holds import held_until as end_of_hold
 from counterfoil.store.domain.instants import Instant, rfc3339
 from counterfoil.store.domain.model import Operation, Run
 from counterfoil.store.domain.progress import ProgressFacts
@@ -19,12 +22,13 @@ from counterfoil.store.domain.runs import (
     SpecGiven,
     decide_begin_run,
     decide_finish_run,
+    decide_release_run,
     decide_run_progress,
     decide_set_spec,
 )
-from counterfoil.store.domain.runs import held_until as end_of_hold
 from counterfoil.store.domain.states import state_of
 from counterfoil.store.domain.untrusted import safe_value
+from counterfoil.store.errors import Forbidden
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.preparing_runs import PreparedContext, context_from
 from counterfoil.store.protocol import Connection
@@ -37,6 +41,7 @@ from counterfoil.store.writing import Change, RunPlace, carry_out
 __all__ = ["RunKeeping", "drift_shown"]
 
 _MOST_SHOWN = 10
+_NAMELESS = "a session without a name"
 
 
 def drift_shown(drifts: Sequence[Drift]) -> list[dict[str, Any]] | None:
@@ -211,6 +216,90 @@ class RunKeeping:
             answer["unmet_in_all"] = len(verdict.unmet)
         return answer
 
+    async def release(
+        self,
+        connection: Connection,
+        name: str,
+        command: ReleaseRun,
+        situation: Situation,
+        caller: str,
+    ) -> dict[str, Any]:
+        """End the hold on a run.
+
+        Raises:
+            NotFound: there is no such run.
+            Forbidden: by somebody who is not shown to be a person.
+        """
+        run, operations = await self.existing(connection, name)
+        if not situation.is_person:
+            raise Forbidden(
+                "only a person ends a session's hold on a run; nothing was changed",
+                fix="answer at a terminal, or bring the operator's secret; an agent waits until retry_at",
+            )
+        verdict = decide_release_run(
+            run,
+            operations,
+            command.reason,
+            situation,
+            seen=command.seen,
+            is_redelivered=await self._was_called(connection, name, EventKind.RUN_RELEASED, situation),
+        )
+        await self._write(connection, run, verdict, Bodies(), caller, situation)
+        answer = self._answer(verdict, situation.now.at)
+        if verdict.next != "continue":
+            return answer
+        if not verdict.events:
+            return {**answer, "guidance": NOT_HELD}
+        return {
+            **answer,
+            "guidance": HOLD_ENDED,
+            **self._hold(run, operations, situation.now.at),
+        }
+
+    async def hold(self, connection: Connection, name: str, now: Instant) -> dict[str, Any]:
+        """Show who holds a run, for the person who is about to end it; `seen` is what was shown."""
+        run, operations = await self.existing(connection, name)
+        shown: dict[str, Any] = {"as_of": rfc3339(now), "run": run.run}
+        if is_held(run, operations, now):
+            shown |= {**self._hold(run, operations, now), "seen": holder_seen(run)}
+        return shown
+
+    def _hold(self, run: Run, operations: Sequence[Operation], now: Instant) -> dict[str, Any]:
+        """Tell who holds a run and until when, and which live attempts outlive the hold."""
+        shown: dict[str, Any] = {
+            "held_by": safe(run.holder_name) or _NAMELESS,
+            "held_until": rfc3339(end_of_hold(run, operations, now)),
+        }
+        if run.holder is not None:
+            shown["session"] = {name: safe(text) for name, text in to_data(run.holder).items()}
+        live = attempts_of_holder(run, operations, now)
+        if live:
+            shown["live_attempts"] = [
+                {
+                    "operation": operation.id,
+                    "key": operation.key,
+                    "attempt": attempt.number,
+                    "lease_expires_at": rfc3339(attempt.lease_until),
+                }
+                for operation, attempt in live[:_MOST_SHOWN]
+            ]
+            shown["live_attempts_in_all"] = len(live)
+        return shown
+
+    async def criteria(self, connection: Connection, name: str) -> list[dict[str, Any]]:
+        """Tell where each criterion of a run stands, in the order of its specification."""
+        run, operations = await self.existing(connection, name)
+        return [
+            {
+                "id": one.criterion.id,
+                "text": safe(one.criterion.text),
+                "required": one.criterion.required,
+                "state": one.state.value,
+                "by": list(one.by),
+            }
+            for one in judge(await criteria_of(connection, run), operations)
+        ]
+
     async def set_spec(
         self,
         connection: Connection,
@@ -302,8 +391,10 @@ class RunKeeping:
         if run is not None:
             answer["run"] = run.run
             if verdict.reason == "run_held":
-                answer["held_by"] = safe(run.holder_name) or "a session without a name"
+                answer["held_by"] = safe(run.holder_name) or _NAMELESS
                 answer["retry_at"] = rfc3339(end_of_hold(run, operations, now))
+            if verdict.reason == "run_finished" and run.finished_as is not None:
+                answer["finished_as"] = run.finished_as
         if verdict.warnings:
             answer["warnings"] = list(verdict.warnings[:_MOST_SHOWN])
             if len(verdict.warnings) > _MOST_SHOWN:

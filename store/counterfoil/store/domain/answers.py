@@ -10,7 +10,7 @@ from typing import Any
 from counterfoil.store.domain.events import Event
 from counterfoil.store.domain.model import Operation, State
 
-__all__ = ["GUIDANCE", "Verdict", "guidance_for", "skip_reason"]
+__all__ = ["GUIDANCE", "HOLD_ENDED", "NOT_HELD", "Verdict", "guidance_for", "skip_reason"]
 
 RECORDED: Mapping[State, str] = {
     State.PLANNED: "Recorded. Nothing was attempted yet: begin_operation when it is to be done.",
@@ -20,6 +20,12 @@ RECORDED: Mapping[State, str] = {
     State.SUCCEEDED: "Recorded: it is done. Go on with the next step.",
 }
 """What to do after `continue: recorded`, by the state that it led to."""
+
+HOLD_ENDED = (
+    "The hold is over: whoever calls begin_run next has the run. Live attempts go on; "
+    "`counterfoil reconcile --end-lease` ends one."
+)
+NOT_HELD = "Nobody holds this run: nothing was changed."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +101,8 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
     "again, and call reconcile_operation with the as_of of that check.",
     ("wait", "dependency"): "Another step goes first. Do not perform this one yet.",
     ("wait", "backoff"): "The last failure asked for a pause: begin again at retry_at.",
-    ("wait", "run_held"): "Another live session works on this run.",
+    ("wait", "run_held"): "Another live session works on this run: ask again at retry_at. If that session is "
+    "gone, a person can end its hold (counterfoil release).",
     (
         "reconcile",
         "in_doubt",

@@ -27,6 +27,7 @@ __all__ = [
     "RecordFailure",
     "RecordProgress",
     "RecordReceipt",
+    "ReleaseRun",
     "RequestAuthority",
     "ResumePlan",
     "RevokeGrant",
@@ -313,6 +314,18 @@ class FinishRun:
     run: str
     outcome: str
     reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseRun:
+    """End the hold that a session has on a run, by a person's word.
+
+    `seen` is what the person was shown (`preview_release`): another holder since keeps its hold.
+    """
+
+    run: str
+    reason: str
+    seen: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

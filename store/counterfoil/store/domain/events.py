@@ -67,6 +67,7 @@ class EventKind(StrEnum):
     AUTHORITY_REVOKED = "authority_revoked"
     RUN_BEGUN = "run_begun"
     RUN_HELD = "run_held"
+    RUN_RELEASED = "run_released"
     RUN_PROGRESSED = "run_progressed"
     RUN_REOPENED = "run_reopened"
     RUN_FINISHED = "run_finished"
@@ -370,6 +371,8 @@ def evolve_run(run: Run | None, event: Event, *, namespace: str, name: str) -> R
                 holder_name=data.get("holder_name"),
                 held_until=data["until"],
             )
+        case EventKind.RUN_RELEASED:
+            return replace(run, holder=None, holder_name=None, held_until=None)
         case EventKind.RUN_PROGRESSED:
             return changed(
                 run,

@@ -1,8 +1,4 @@
-"""Runs: begun at the start of every session, held by one of them, finished when nothing is open.
-
-The hold is advisory: operations are guarded one by one. It lives while its own lease does, or while its
-holder holds the live attempt of an operation.
-"""
+"""Runs: begun at the start of every session, held by one of them, finished when nothing is open."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,10 +6,11 @@ from dataclasses import dataclass, replace
 from counterfoil.store.domain.begin import BeginGiven
 from counterfoil.store.domain.drafting import Creation, Draft, Situation
 from counterfoil.store.domain.events import Event, EventKind, evolve_run, to_data
+from counterfoil.store.domain.holds import held_until, holder_seen, is_held, is_held_by_another
 from counterfoil.store.domain.instants import Instant, micros
 from counterfoil.store.domain.lookalikes import Lookalike, Newcomer, find_lookalikes
-from counterfoil.store.domain.model import Operation, Party, Run, State
-from counterfoil.store.domain.states import live_attempt, state_of
+from counterfoil.store.domain.model import Operation, Run, State
+from counterfoil.store.domain.states import state_of
 from counterfoil.store.errors import InvalidArgument
 
 __all__ = [
@@ -24,10 +21,9 @@ __all__ = [
     "SpecGiven",
     "decide_begin_run",
     "decide_finish_run",
+    "decide_release_run",
     "decide_run_progress",
-    "held_until",
     "decide_set_spec",
-    "is_held_by_another",
 ]
 
 _DONE = frozenset((State.SUCCEEDED, State.TIMED_OUT, State.CANCELLED, State.COMPENSATED))
@@ -95,34 +91,6 @@ class RunVerdict:
     conflicts: tuple[tuple[BeginGiven, Operation], ...] = ()
     unmet: tuple[Operation, ...] = ()
     warnings: tuple[str, ...] = ()
-
-
-def is_held_by_another(run: Run, operations: Sequence[Operation], party: Party, now: Instant) -> bool:
-    """Tell whether another live session works on the run."""
-    if run.holder is None or run.holder.is_holder(party):
-        return False
-    if run.held_until is not None and now < run.held_until:
-        return True
-    live = (live_attempt(operation, now) for operation in operations)
-    return any(
-        attempt is not None and attempt.holder is not None and attempt.holder.is_holder(run.holder)
-        for attempt in live
-    )
-
-
-def held_until(run: Run, operations: Sequence[Operation], now: Instant) -> Instant:
-    """Give when the hold on a run ends if nothing prolongs it; not before now."""
-    ends = [now, run.held_until or now]
-    for operation in operations:
-        attempt = live_attempt(operation, now)
-        if (
-            attempt is not None
-            and attempt.holder is not None
-            and run.holder is not None
-            and attempt.holder.is_holder(run.holder)
-        ):
-            ends.append(attempt.lease_until)
-    return max(ends)
 
 
 def decide_begin_run(given: RunGiven, facts: RunFacts, situation: Situation) -> RunVerdict:
@@ -420,6 +388,47 @@ def decide_finish_run(
         run=evolve_run(run, event, namespace=run.namespace, name=run.run),
         events=(event,),
         warnings=tuple(warnings),
+    )
+
+
+def decide_release_run(
+    run: Run,
+    operations: Sequence[Operation],
+    reason: str,
+    situation: Situation,
+    *,
+    seen: str | None = None,
+    is_redelivered: bool = False,
+) -> RunVerdict:
+    """End the hold on a run by a person's word; the leases of its operations are left as they are.
+
+    `seen` is the holder that the person was shown (`holder_seen`): another one since keeps its hold.
+    """
+    now = situation.now.at
+    if is_redelivered or run.holder is None or not is_held(run, operations, now):
+        return RunVerdict(next="continue", reason="duplicate", run=run)
+    if seen not in (None, holder_seen(run)):
+        return RunVerdict(
+            next="stop",
+            reason="unmet",
+            run=run,
+            warnings=("another session has taken the hold since it was shown",),
+        )
+    event = _event(
+        EventKind.RUN_RELEASED,
+        now,
+        {
+            "holder": to_data(run.holder),
+            "holder_name": run.holder_name,
+            "until": held_until(run, operations, now),
+            "reason": reason,
+        },
+    )
+    return RunVerdict(
+        next="continue",
+        reason="recorded",
+        run=evolve_run(run, event, namespace=run.namespace, name=run.run),
+        events=(event,),
     )
 
 
