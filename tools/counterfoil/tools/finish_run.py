@@ -31,6 +31,9 @@ class FinishAnswer(Answer):
     run: str | None = None
     unmet: list[Any] | None = None
     unmet_in_all: int | None = None
+    unmet_criteria: list[Any] | None = None
+    unmet_criteria_in_all: int | None = None
+    finished_as: str | None = None
 
 
 async def run(journal: Journal, arguments: FinishInput, caller: Caller) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from counterfoil.server.people.connecting import config, demo, serve
 from counterfoil.server.people.criteria import spec
 from counterfoil.server.people.deciding import close, reconcile
 from counterfoil.server.people.doctor import doctor
+from counterfoil.server.people.ending import finish, release
 from counterfoil.server.people.granting import grant, requests
 from counterfoil.server.people.health import check
 from counterfoil.server.people.keeping import backup, prune, restore
@@ -29,7 +30,7 @@ _REFUSED, _USAGE, _UNAVAILABLE, _INTERRUPTED = 1, 2, 3, 130
 
 _SECTIONS = {
     "Look": ("runs", "plan", "show", "find", "tail", "spec"),
-    "Settle": ("reconcile", "close"),
+    "Settle": ("reconcile", "close", "release", "finish"),
     "Permit": ("requests", "grant"),
     "Care": ("check", "doctor", "verify", "backup", "restore", "prune"),
     "Move": ("export", "import"),
@@ -72,6 +73,8 @@ for _command in (
     spec,
     reconcile,
     close,
+    release,
+    finish,
     grant,
     requests,
     check,

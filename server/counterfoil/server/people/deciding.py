@@ -37,6 +37,8 @@ _secret_option = click.option(
         "counterfoil reconcile RUN KEY --finding performed --checked-with 'the Sent folder' \\",
         "    --external-id '<m-1@example.org>' --kind message --system smtp",
         "counterfoil reconcile OPERATION --finding not_performed --checked-with 'the bank, by telephone'",
+        "counterfoil reconcile RUN KEY --finding performed --checked-with 'the review' --satisfies FR-002 \\",
+        "    --external-id review-17 --kind approval --system legal",
     ],
 )
 @click.argument("operation", nargs=-1, required=True, metavar="OPERATION | RUN KEY")
@@ -60,6 +62,14 @@ _secret_option = click.option(
 @click.option("--url", metavar="URL", help="Where it can be seen.")
 @click.option("--performed-at", metavar="TIME", help="When, by that system's clock: 2026-11-29T17:04:45Z.")
 @click.option("--evidence", metavar="JSON", help="An object with what else that system says.")
+@click.option(
+    "--satisfies",
+    multiple=True,
+    metavar="CRITERION",
+    help="A criterion of the run that this reference is evidence for. May be repeated.",
+)
+@click.option("--action", metavar="ACTION", help="Of an effect that nobody began, with RUN KEY: what it is.")
+@click.option("--target", metavar="TEXT", help="With --action: on what it was performed.")
 @click.option("--attempt", type=click.IntRange(1), metavar="N", help="Which attempt; the newest if not said.")
 @click.option("--end-lease", is_flag=True, help="A person's word that the live attempt is over.")
 @click.option("--as-of", metavar="TIME", help="When you looked, if not after being asked just now.")
@@ -70,6 +80,7 @@ def reconcile(
     *,
     finding: str,
     checked_with: str,
+    satisfies: tuple[str, ...],
     end_lease: bool,
     as_of: str | None,
     operator_secret_file: str | None,
@@ -77,13 +88,28 @@ def reconcile(
 ) -> int:
     """Settle an operation that is in doubt or disputed, by what you found.
 
+    With --satisfies the reference is evidence for a criterion of the run as well. Beside an effect that is on
+    file already, give the evidence's own --external-id, under another --kind or --system than the effect's:
+    the same reference again adds nothing, and another of the same kind would be a second effect. Exit code 1
+    also where a criterion named is not met afterwards.
+
     A person's finding counts at once. You are a person here if you answer a question at a terminal, or
     bring the operator's secret; otherwise the finding is kept as an agent's claim. Over stdio this guards
     against mistakes: it is no security boundary against somebody with the same user's shell.
     """
     ref = operation_ref(operation)
+    if receipt["target"] is not None and receipt["action"] is None:
+        raise click.UsageError("--target goes with --action.")
+    if satisfies and (finding != "performed" or receipt["external_id"] is None):
+        raise click.UsageError("--satisfies goes with --finding performed and --external-id, the evidence.")
     arguments = _checked_arguments(
-        request, ref, finding=finding, checked_with=checked_with, as_of=as_of, **receipt
+        request,
+        ref,
+        finding=finding,
+        checked_with=checked_with,
+        as_of=as_of,
+        satisfies=list(satisfies),
+        **receipt,
     )
 
     async def work(journal: "Journal", caller: Caller, seen_at: str | None) -> dict[str, Any]:
@@ -99,8 +125,18 @@ def reconcile(
         return await journal.reconcile_operation(command, caller)
 
     asked = f"finding {finding}" + (", and the live attempt is over" if end_lease else "")
+    if satisfies:
+        asked += f", as evidence for {', '.join(satisfies)}"
     return decide(
-        request, ref, work, name="reconcile", asked=asked, wanted=finding, secret=operator_secret_file
+        request,
+        ref,
+        work,
+        name="reconcile",
+        asked=asked,
+        wanted=finding,
+        secret=operator_secret_file,
+        satisfies=satisfies,
+        may_be_new=receipt["action"] is not None and finding == "performed",
     )
 
 

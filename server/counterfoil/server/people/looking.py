@@ -88,7 +88,7 @@ def plan(request: Request, run: str, *, every: bool) -> int:
         f" as of {show_.moment(answer['as_of'])}: ",
         show_.counts(answer["counts"]),
     )
-    parts: list[Any] = [head, Text("")]
+    parts: list[Any] = [head, *_standing(answer), Text("")]
     if answer.get("damaged"):
         parts.append(
             Text(f"{answer['damaged']} more cannot be read: `counterfoil verify` says why.", "bold red")
@@ -103,6 +103,31 @@ def plan(request: Request, run: str, *, every: bool) -> int:
         parts.append(Text("Nothing is open. `--all` lists what is settled."))
     write(show_.rendered(*parts))
     return code
+
+
+def _standing(answer: dict[str, Any]) -> list[Any]:
+    """Say who is at the run, how it ended, and which criteria are not met."""
+    run, criteria = answer["run"], answer.get("criteria")
+    lines: list[Any] = []
+    if "held_by" in run:
+        lines.append(
+            show_.plain(f"held by {run['held_by']} until {show_.moment(run['held_until'])}", "bright_black")
+        )
+    if "finished_as" in run:
+        lines.append(show_.plain(f"finished as {run['finished_as']}", "bright_black"))
+    if criteria:
+        counted = ", ".join(f"{criteria[state]} {state}" for state in ("met", "stale", "unmet"))
+        lines.append(show_.plain(f"criteria: {counted}"))
+        lines += [
+            show_.plain(
+                f"  {one['id']} is {one['state']}{'' if one['required'] else ' (not required)'}: "
+                f"{one.get('text', '')}"
+            )
+            for one in criteria["open"]
+        ]
+        if criteria["cut"]:
+            lines.append(show_.plain("  and more"))
+    return lines
 
 
 def _steps(steps: list[dict[str, Any]]) -> Any:
