@@ -1,5 +1,6 @@
 """Backups of a journal in use, and what a journal put back from one may not pretend to know."""
 
+import json
 import sqlite3
 import stat
 from pathlib import Path
@@ -231,6 +232,70 @@ async def test_a_person_accepts_the_gap_of_one_run_or_of_all(tmp_path: Path) -> 
         assert words(await elsewhere.begin()) == "ask history_gap"
         await keeper.accept_gap(None, PERSON)
         assert words(await elsewhere.begin()) == "perform first_attempt"
+
+
+async def test_what_was_accepted_stands_in_the_namespaces_log(tmp_path: Path) -> None:
+    clock = FakeClock()
+    await backed_up(tmp_path, clock)
+    await restore(tmp_path, clock)
+    async with open_desk(tmp_path / "restored", clock=clock) as desk:
+        await desk.journal.keeper.accept_gap("run-1", PERSON)
+        clock.advance(60)
+        assert not (await desk.journal.keeper.accept_gap("run-1", PERSON)).is_new
+        await desk.journal.keeper.accept_gap(None, PERSON)
+        await desk.journal.grant(GrantAuthority(action="pay.*"), as_caller(PERSON))
+        assert (await desk.journal.reader.verify()).faults == ()
+    with sqlite3.connect(tmp_path / "restored" / "journal.db") as raw:
+        events = raw.execute("SELECT kind, at, caller, data FROM namespace_events ORDER BY seq").fetchall()
+        rows = raw.execute("SELECT run, accepted_at, caller FROM accepted_gaps ORDER BY run DESC").fetchall()
+        [(restored_at,)] = raw.execute("SELECT restored_at FROM restores").fetchall()
+    assert [kind for kind, *_ in events] == ["gap_accepted", "gap_accepted", "grant_given"]
+    assert [json.loads(data) for *_, data in events[:2]] == [
+        {"run": "run-1", "restored_at": restored_at},
+        {"run": "", "restored_at": restored_at},
+    ]
+    assert rows == [("run-1", *events[0][1:3]), ("", *events[1][1:3])]
+    assert json.loads(rows[0][2])["person"] is True
+
+
+@pytest.mark.parametrize(
+    ("forgery", "told"),
+    [
+        ("UPDATE accepted_gaps SET run = ''", "accepted gaps that its events do not lead to"),
+        ("UPDATE accepted_gaps SET accepted_at = accepted_at - 1", "accepted gaps that its events"),
+        ("DELETE FROM accepted_gaps", "accepted gaps that its events do not lead to"),
+        ("DELETE FROM namespaces", "the run's row says 0"),
+        ("DELETE FROM namespace_events", "the log ends at 0"),
+        (
+            "INSERT INTO accepted_gaps SELECT 'other', '', restored_at, 1, '{}' FROM restores",
+            "namespace other: there are accepted gaps that its events do not lead to",
+        ),
+    ],
+)
+async def test_a_gap_accepted_past_the_log_is_found(tmp_path: Path, forgery: str, told: str) -> None:
+    clock = FakeClock()
+    await backed_up(tmp_path, clock)
+    await restore(tmp_path, clock)
+    async with open_desk(tmp_path / "restored", clock=clock) as desk:
+        await desk.journal.keeper.accept_gap("run-1", PERSON)
+    with sqlite3.connect(tmp_path / "restored" / "journal.db") as raw:
+        raw.execute(forgery)
+    async with open_desk(tmp_path / "restored", clock=clock) as desk:
+        faults = (await desk.journal.reader.verify()).faults
+        assert any(told in fault for fault in faults), faults
+
+
+async def test_a_gap_that_only_a_row_says_was_accepted_is_accepted_anew(tmp_path: Path) -> None:
+    clock = FakeClock()
+    await backed_up(tmp_path, clock)
+    await restore(tmp_path, clock)
+    with sqlite3.connect(tmp_path / "restored" / "journal.db") as raw:
+        raw.execute("INSERT INTO accepted_gaps SELECT 'default', 'run-1', restored_at, 1, '{}' FROM restores")
+    async with open_desk(tmp_path / "restored", clock=clock) as desk:
+        [fault] = (await desk.journal.reader.verify()).faults
+        assert "counterfoil restore --accept-gap" in fault
+        assert (await desk.journal.keeper.accept_gap("run-1", PERSON)).is_new
+        assert (await desk.journal.reader.verify()).faults == ()
 
 
 async def test_a_second_restore_is_a_gap_of_its_own(tmp_path: Path) -> None:

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from counterfoil.store.domain.commands import Caller
+from counterfoil.store.domain.granting import NamespaceEvent, NamespaceEventKind
 from counterfoil.store.domain.instants import Instant, micros
 from counterfoil.store.errors import Forbidden, InvalidArgument, JournalUnavailable
 from counterfoil.store.exporting import Exporter
 from counterfoil.store.importing import Importer, Taken
+from counterfoil.store.namespace_log import accepted_in_log, append
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.pruning import Pruned, prune_run
 from counterfoil.store.spool import Spool
@@ -89,20 +91,22 @@ class Keeper:
         name = None if run is None else self._view.prepare.name(run, name="run")
         text = caller_text(self._view.prepare.caller(caller))
 
-        async def work(connection: Connection) -> Row | None:
-            return await connection.fetch_one(
-                "accept_gap",
-                {
-                    "namespace": self._view.namespace,
-                    "run": name or "",
-                    "restored_at": restored_at,
-                    "accepted_at": self._view.clock().at,
-                    "caller": text,
-                },
+        async def work(connection: Connection) -> bool:
+            """Accept once: who did it first stays on file."""
+            namespace, at = self._view.namespace, self._view.clock().at
+            place = {"run": name or "", "restored_at": restored_at}
+            if await accepted_in_log(connection, namespace, run=name or "", restored_at=restored_at):
+                return False
+            await append(
+                connection,
+                namespace,
+                lambda _fresh: NamespaceEvent(kind=NamespaceEventKind.GAP_ACCEPTED, at=at, data=place),
+                caller=text,
             )
+            return True
 
-        row = await self._view.database.write(work)
-        return AcceptedGap(run=name, restored_at=restored_at, is_new=row is not None)
+        is_new = await self._view.database.write(work)
+        return AcceptedGap(run=name, restored_at=restored_at, is_new=is_new)
 
     async def prune(self, *, older_than_seconds: float, is_dry: bool = False) -> Pruned:
         """Remove the bodies of operations that were settled, and left alone, for longer than that.

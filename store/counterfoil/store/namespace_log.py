@@ -1,7 +1,7 @@
-"""The log of a namespace's own facts, grants and requests: a hash chain beside those of the runs.
+"""The log of a namespace's own facts: grants, requests, accepted gaps. A hash chain beside those of runs.
 
 It is made like a run's, under a run of the empty name, which no run can have. Appending to it contends only
-with others that grant or ask in the same namespace.
+with others that grant, ask or accept in the same namespace.
 """
 
 import json
@@ -11,17 +11,26 @@ from typing import Any
 from counterfoil.store.chain import event_hash, first_fault, genesis
 from counterfoil.store.domain.granting import (
     Book,
+    Gap,
     NamespaceEvent,
     NamespaceEventKind,
     evolve_book,
     fact_id,
 )
 from counterfoil.store.domain.grants import Grant, GrantSource, Request
+from counterfoil.store.domain.instants import Instant
 from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.rows import to_json
 
-__all__ = ["append", "grant_from_row", "request_from_row", "verify_namespace", "waiting_requests"]
+__all__ = [
+    "accepted_in_log",
+    "append",
+    "grant_from_row",
+    "request_from_row",
+    "verify_namespace",
+    "waiting_requests",
+]
 
 _NO_RUN = ""
 
@@ -91,7 +100,7 @@ async def append(
     )
     if advanced is None:
         raise JournalUnavailable(
-            "another writer granted or asked at the same moment; nothing was recorded",
+            "another writer granted, asked or accepted at the same moment; nothing was recorded",
             fix="send the call again",
             retryable=True,
         )
@@ -101,6 +110,11 @@ async def append(
     for name, request in after.requests.items():
         if before.requests.get(name) != request:
             await connection.execute("save_request", {"namespace": namespace, **_plain(request)})
+    for place, gap in after.gaps.items():
+        if before.gaps.get(place) != gap:
+            await connection.execute(
+                "save_accepted_gap", {"namespace": namespace, **_plain(gap), "caller": caller}
+            )
     await connection.execute(
         "append_namespace_event",
         {
@@ -117,7 +131,17 @@ async def append(
     return after
 
 
-def _plain(fact: Grant | Request) -> dict[str, Any]:
+async def accepted_in_log(connection: Connection, namespace: str, *, run: str, restored_at: Instant) -> bool:
+    """Tell whether the log says that this gap was accepted: a row alone proves nothing."""
+    rows = await _rows(connection, namespace)
+    return any(
+        row["kind"] == NamespaceEventKind.GAP_ACCEPTED.value
+        and json.loads(row["data"]) == {"run": run, "restored_at": restored_at}
+        for row in rows
+    )
+
+
+def _plain(fact: Grant | Request | Gap) -> dict[str, Any]:
     return {name: getattr(fact, name) for name in fact.__slots__}
 
 
@@ -134,6 +158,29 @@ def _grant_row(namespace: str, grant: Grant) -> dict[str, Any]:
 async def verify_namespace(connection: Connection, row: Row) -> tuple[int, list[str]]:
     """Replay a namespace's own log: how many events, and what is wrong with the chain or the rows."""
     namespace = row["namespace"]
+    rows = await _rows(connection, namespace)
+    where = f"namespace {namespace}"
+    head = row["head"] or genesis(namespace, _NO_RUN)
+    broken = first_fault(rows, namespace=namespace, run=_NO_RUN, last_seq=row["last_seq"], head=head)
+    faults = [] if broken is None else [f"{where}: {broken.problem}"]
+    try:
+        stored, replayed = await _stored(connection, namespace), _replayed(rows)
+    except (ValueError, KeyError, TypeError):
+        return len(rows), [*faults, f"{where}: grants, requests and gaps cannot be replayed"]
+    if stored.grants != replayed.grants:
+        faults.append(f"{where}: there are grants that its events do not lead to")
+    if stored.requests != replayed.requests:
+        faults.append(f"{where}: there are requests that its events do not lead to")
+    if stored.gaps != replayed.gaps:
+        faults.append(
+            f"{where}: there are accepted gaps that its events do not lead to "
+            "(`counterfoil restore --accept-gap` puts the acceptance into the log)"
+        )
+    return len(rows), faults
+
+
+async def _rows(connection: Connection, namespace: str) -> list[Row]:
+    """Read the log of a namespace, oldest first, as far as it has no hole."""
     rows: list[Row] = []
     while page := await connection.fetch_all(
         "read_namespace_events", {"namespace": namespace, "after": len(rows), "most": 1_000}
@@ -141,26 +188,22 @@ async def verify_namespace(connection: Connection, row: Row) -> tuple[int, list[
         rows += page
         if page[-1]["seq"] != len(rows):
             break
-    where = f"namespace {namespace}"
-    broken = first_fault(rows, namespace=namespace, run=_NO_RUN, last_seq=row["last_seq"], head=row["head"])
-    faults = [] if broken is None else [f"{where}: {broken.problem}"]
-    try:
-        stored, replayed = await _stored(connection, namespace), _replayed(rows)
-    except (ValueError, KeyError, TypeError):
-        return len(rows), [*faults, f"{where}: grants and requests cannot be replayed"]
-    if stored.grants != replayed.grants:
-        faults.append(f"{where}: there are grants that its events do not lead to")
-    if stored.requests != replayed.requests:
-        faults.append(f"{where}: there are requests that its events do not lead to")
-    return len(rows), faults
+    return rows
 
 
 async def _stored(connection: Connection, namespace: str) -> Book:
     grants = await connection.fetch_all("read_grants", {"namespace": namespace, "run": None})
     requests = await connection.fetch_all("read_requests", {"namespace": namespace, "state": None})
+    gaps = await connection.fetch_all("read_accepted_gaps", {"namespace": namespace})
     return Book(
         grants={row["id"]: grant_from_row(row) for row in grants},
         requests={row["id"]: request_from_row(row) for row in requests},
+        gaps={
+            (row["restored_at"], row["run"]): Gap(
+                run=row["run"], restored_at=row["restored_at"], accepted_at=row["accepted_at"]
+            )
+            for row in gaps
+        },
     )
 
 

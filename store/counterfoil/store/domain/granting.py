@@ -1,4 +1,4 @@
-"""The log of what belongs to no run: grants given and revoked, requests made and answered.
+"""The log of what belongs to no run: grants given and revoked, requests made and answered, gaps accepted.
 
 Events are plain JSON as in `events`; `evolve_book` is the only place that makes facts out of them.
 """
@@ -14,7 +14,7 @@ from counterfoil.store.domain.canonical import canonical_json
 from counterfoil.store.domain.grants import Grant, GrantSource, Request
 from counterfoil.store.domain.instants import Instant
 
-__all__ = ["Book", "NamespaceEvent", "NamespaceEventKind", "evolve_book", "fact_id"]
+__all__ = ["Book", "Gap", "NamespaceEvent", "NamespaceEventKind", "evolve_book", "fact_id"]
 
 _TAG = "counterfoil.authority.v1"
 
@@ -26,6 +26,7 @@ class NamespaceEventKind(StrEnum):
     REQUEST_DECLINED = "request_declined"
     GRANT_GIVEN = "grant_given"
     GRANT_REVOKED = "grant_revoked"
+    GAP_ACCEPTED = "gap_accepted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +40,24 @@ class NamespaceEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """What a person accepted: that a journal put back at `restored_at` lacks history of a run.
+
+    An empty run stands for every run of the namespace.
+    """
+
+    run: str
+    restored_at: Instant
+    accepted_at: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Book:
-    """All grants and requests of a namespace, by id."""
+    """All grants and requests of a namespace, by id, and its accepted gaps, by restore and run."""
 
     grants: Mapping[str, Grant] = field(default_factory=dict)
     requests: Mapping[str, Request] = field(default_factory=dict)
+    gaps: Mapping[tuple[Instant, str], Gap] = field(default_factory=dict)
 
 
 def fact_id(kind: str, *parts: str) -> str:
@@ -80,10 +94,13 @@ def evolve_book(book: Book, event: NamespaceEvent) -> Book:
                     requests[name] = replace(
                         request, state="granted", answered_at=event.at, grant_id=grant.id
                     )
-            return Book(grants={**book.grants, grant.id: grant}, requests=requests)
+            return replace(book, grants={**book.grants, grant.id: grant}, requests=requests)
         case NamespaceEventKind.GRANT_REVOKED:
             revoked = replace(book.grants[data["grant"]], revoked_at=event.at, revoked_why=data.get("why"))
             return replace(book, grants={**book.grants, revoked.id: revoked})
+        case NamespaceEventKind.GAP_ACCEPTED:
+            gap = Gap(run=data["run"], restored_at=data["restored_at"], accepted_at=event.at)
+            return replace(book, gaps={**book.gaps, (gap.restored_at, gap.run): gap})
 
 
 def answers(grant: Grant, request: Request) -> bool:

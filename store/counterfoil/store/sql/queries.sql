@@ -463,8 +463,18 @@ WHERE namespace = :namespace AND last_seq = :expected_seq
 RETURNING namespace;
 
 -- name: all_namespaces
--- Every namespace that has a log of its own, for verification.
-SELECT namespace, last_seq, head FROM namespaces ORDER BY namespace;
+-- Every namespace with facts of its own, for verification: how far its log has come, without a head where
+-- there is none. A fact that was slipped in beside no log is met as well.
+SELECT named.namespace, COALESCE(logs.last_seq, 0) AS last_seq, logs.head
+FROM (
+    SELECT namespace FROM namespaces
+    UNION SELECT namespace FROM namespace_events
+    UNION SELECT namespace FROM grants
+    UNION SELECT namespace FROM authority_requests
+    UNION SELECT namespace FROM accepted_gaps
+) AS named
+LEFT JOIN namespaces AS logs ON logs.namespace = named.namespace
+ORDER BY named.namespace;
 
 -- name: append_namespace_event
 -- One event under a number that is free.
@@ -563,12 +573,16 @@ SELECT run, accepted_at FROM accepted_gaps
 WHERE namespace = :namespace AND restored_at = :restored_at AND run IN (:run, '')
 LIMIT 1;
 
--- name: accept_gap
--- Accepted once: who did it first stays on file.
+-- name: read_accepted_gaps
+-- What was accepted in a namespace, of every restore.
+SELECT run, restored_at, accepted_at FROM accepted_gaps WHERE namespace = :namespace;
+
+-- name: save_accepted_gap
+-- One accepted gap as it follows from the events.
 INSERT INTO accepted_gaps (namespace, run, restored_at, accepted_at, caller)
 VALUES (:namespace, :run, :restored_at, :accepted_at, :caller)
-ON CONFLICT DO NOTHING
-RETURNING run;
+ON CONFLICT (namespace, restored_at, run)
+DO UPDATE SET accepted_at = excluded.accepted_at, caller = excluded.caller;
 
 -- name: latest_touch
 -- One row: the latest time that any run of any namespace was written to, null where there is none.
