@@ -187,6 +187,48 @@ async def test_a_grant_for_an_operation_is_bound_to_the_effect_that_was_shown(tm
         await verified(desk)
 
 
+async def test_a_grant_that_the_effect_has_outgrown_is_named(tmp_path: Path) -> None:
+    async with open_desk(tmp_path, policy=GATED) as desk:
+        await pay(desk, args=None)
+        given = await grant(desk)
+        outgrown = [{"grant": given["grant"]["grant"], "why_not": "other_effect"}]
+        asked = await desk.begin(**PAY)
+        assert (verb(asked), asked["grants"]) == ("ask: authority_required", outgrown)
+        assert "it was another effect" in " ".join(asked["warnings"])
+        named = await desk.begin(**PAY, grant=given["grant"]["grant"])
+        assert (verb(named), named["grants"]) == ("ask: authority_required", outgrown)
+        checked = await desk.check()
+        assert (verb(checked), checked["grants"]) == ("ask: authority_required", outgrown)
+        [step] = (await desk.plan())["steps"]
+        assert (verb(step), step["grants"]) == ("ask: authority_required", outgrown)
+        await grant(desk)
+        begun = await desk.begin(**PAY)
+        assert (verb(begun), "grants" in begun) == ("perform: first_attempt", False)
+        assert "warnings" not in begun
+        await verified(desk)
+
+
+async def test_a_grant_taken_back_is_not_named_for_an_effect_that_it_was_not_for(tmp_path: Path) -> None:
+    async with open_desk(tmp_path, policy=GATED) as desk:
+        await pay(desk, args=None)
+        await revoke(desk, await grant(desk))
+        asked = await desk.begin(**PAY)
+        assert (verb(asked), "grants" in asked) == ("ask: authority_required", False)
+
+
+async def test_a_grant_that_lifted_drift_for_another_effect_is_named(tmp_path: Path) -> None:
+    async with open_desk(tmp_path, policy=Policy(drift={"policy": "block"})) as desk:
+        await desk.at("first").begin(context={"policy": "p1"})
+        today: dict[str, Any] = {**PAY, "context": {"policy": "p2"}}
+        assert verb(await desk.begin(**{**today, "args": None})) == "ask: drift"
+        given = await grant(desk)
+        asked = await desk.begin(**today)
+        assert verb(asked) == "ask: drift"
+        assert asked["grants"] == [{"grant": given["grant"]["grant"], "why_not": "other_effect"}]
+        await grant(desk)
+        assert verb(await desk.begin(**today)) == "perform: first_attempt"
+
+
 async def test_a_request_for_what_the_effect_was_does_not_permit_what_it_has_become(tmp_path: Path) -> None:
     async with open_desk(tmp_path, policy=GATED) as desk:
         await pay(desk, args=None)

@@ -248,17 +248,17 @@ def authority_shown(authority: Authority) -> dict[str, Any]:
                 "max_uses": refusal.grant.max_uses,
             }
         )
-        for refusal in authority.refusals[:_MOST_SHOWN]
+        for refusal in [
+            refusal
+            for refusal in authority.refusals
+            if authority.reason is not None or refusal.reason == "other_effect"
+        ][:_MOST_SHOWN]
     ]
     drift = [
         {name: safe_value(value, limit=200, items=5, depth=3) for name, value in found.as_dict().items()}
         for found in authority.drift[:_MOST_SHOWN]
     ]
-    return {
-        name: shown
-        for name, shown in (("grants", refusals), ("drift", drift))
-        if shown and authority.reason is not None
-    }
+    return {name: shown for name, shown in (("grants", refusals), ("drift", drift)) if shown}
 
 
 def _moment(instant: Instant | None) -> str | None:

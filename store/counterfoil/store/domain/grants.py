@@ -189,7 +189,10 @@ class AuthorityFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A grant meant for this that does not hold: `expired`, `used_up`, `revoked`, `policy` or `not_yet`."""
+    """A grant meant for this that does not hold: `expired`, `used_up`, `revoked`, `policy` or `not_yet`.
+
+    `other_effect`: it was given for this operation when its args or payload were not yet what they are now.
+    """
 
     grant: Grant
     reason: str
@@ -256,6 +259,16 @@ def permits(grant: Grant, operation: Operation, facts: AuthorityFacts) -> bool:
     )
 
 
+def _was_for_another_effect(grant: Grant, operation: Operation, facts: AuthorityFacts) -> bool:
+    """Tell whether a person permitted this very operation before it was the effect that it is now."""
+    described = operation.description
+    return (
+        grant.is_for == operation.id
+        and fnmatchcase(facts.principal, grant.subject)
+        and (grant.fingerprint, grant.payload_digest) != (described.fingerprint, described.payload_digest)
+    )
+
+
 def _constraints_hold(grant: Grant, args: Json) -> bool:
     return all(parse_constraint(text).holds(args) for text in grant.constraints)
 
@@ -288,6 +301,11 @@ def weigh(operation: Operation, facts: AuthorityFacts, *, now: Instant) -> Autho
         for grant in meant
         if (why_not := _why_not(grant, facts, now)) is not None
     ]
+    refusals += [
+        Refusal(grant=grant, reason="other_effect")
+        for grant in facts.grants
+        if _was_for_another_effect(grant, operation, facts) and _why_not(grant, facts, now) is None
+    ]
     refused = {refusal.grant.id for refusal in refusals}
     valid = [grant for grant in meant if grant.id not in refused]
     # A person's word for this very operation.
@@ -304,7 +322,9 @@ def weigh(operation: Operation, facts: AuthorityFacts, *, now: Instant) -> Autho
     reason: str | None = None
     drift: tuple[Drift, ...] = ()
     if facts.is_required and not valid:
-        is_over = any(refusal.reason != "not_yet" for refusal in refusals)
+        is_over = any(refusal.reason not in ("not_yet", "other_effect") for refusal in refusals)
+        if any(refusal.reason == "other_effect" for refusal in refusals):
+            warnings += (_OTHER_EFFECT,)
         reason = "authority_expired" if is_over else "authority_required"
         drift = tuple(
             _policy_drift(refusal.grant, facts) for refusal in refusals if refusal.reason == "policy"
@@ -341,6 +361,10 @@ def weigh(operation: Operation, facts: AuthorityFacts, *, now: Instant) -> Autho
 
 
 _NEVER = 2**62
+_OTHER_EFFECT = (
+    "a grant was given for this operation when it was another effect (see grants, other_effect): its target, "
+    "args or payload were recorded since, and a person has to see them first"
+)
 
 
 def _why_not(grant: Grant, facts: AuthorityFacts, now: Instant) -> str | None:
