@@ -19,7 +19,7 @@ __all__ = ["cli", "journal"]
 
 COMMANDS = (
     *("runs", "plan", "show", "find", "tail", "reconcile", "close", "check", "doctor", "verify"),
-    *("serve", "config", "demo"),
+    *("serve", "config", "demo", "release", "finish"),
     *("grant", "requests", "spec", "export", "import", "backup", "restore", "prune"),
 )
 LATER = ("copy", "migrate", "token", "gateway", "hook", "install", "uninstall", "console")
@@ -126,7 +126,7 @@ def test_every_command_has_help_with_an_example(cli: CommandLine, command: str) 
     assert "--json" in answer.out
 
 
-@pytest.mark.parametrize("command", ["reconcile", "close"])
+@pytest.mark.parametrize("command", ["reconcile", "close", "release", "finish"])
 def test_help_says_that_the_check_of_a_person_is_no_boundary(cli: CommandLine, command: str) -> None:
     assert "no security boundary" in " ".join(cli(command, "--help").out.split())
 
