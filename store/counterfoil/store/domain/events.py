@@ -372,7 +372,7 @@ def evolve_run(run: Run | None, event: Event, *, namespace: str, name: str) -> R
                 held_until=data["until"],
             )
         case EventKind.RUN_RELEASED:
-            return replace(run, holder=None, holder_name=None, held_until=None)
+            return changed(run, holder=None, holder_name=None, held_until=None)
         case EventKind.RUN_PROGRESSED:
             return changed(
                 run,
