@@ -7,16 +7,11 @@ from typing import Any
 import anyio
 import pytest
 
-from counterfoil.store.domain.commands import (
-    CheckOperation,
-    Lookup,
-    OperationRef,
-    ReceiptGiven,
-    RecordReceipt,
-)
-from counterfoil.store.errors import Ambiguous, NotFound
+from counterfoil.store.domain.commands import Lookup
+from counterfoil.store.errors import Ambiguous, InvalidArgument, NotFound
 from counterfoil.store.failpoints import installed
 from journals import AGENT, ANOTHER, as_caller, open_desk
+from scenarios.tools import call_tool
 
 pytestmark = pytest.mark.anyio
 
@@ -38,20 +33,31 @@ async def test_a_timed_out_call_is_in_doubt_and_the_answer_says_what_to_look_up(
 
 async def test_a_receipt_that_names_no_operation_is_never_attached_by_guess(tmp_path: Path) -> None:
     """T-2: five operations that differ in their target only; the candidates are listed, nothing is stored."""
+    evidence: dict[str, Any] = {"kind": "message", "external_id": "m-7", "action": "email.send"}
     async with open_desk(tmp_path) as desk:
         begun = [await desk.at(f"email:{name}").begin(target=f"{name}@example.org") for name in "abcde"]
-        given = RecordReceipt(
-            ref=OperationRef(run=desk.run),
-            receipt=ReceiptGiven(kind="message", external_id="m-7", action="email.send"),
-        )
-        with pytest.raises(Ambiguous) as fault:
-            await desk.journal.record_receipt(given, AGENT)
-        for answer in begun:
-            assert any(answer["operation"] in candidate for candidate in fault.value.candidates)
-        assert fault.value.recorded is False
+        for tool, given in (
+            ("record_receipt", evidence),
+            ("record_failure", {"attempt": 1, "effect": "unknown", "error": "x"}),
+            ("reconcile_operation", {"finding": "performed", "checked_with": "mail.search", **evidence}),
+            ("close_operation", {"outcome": "timed_out", "reason": "x"}),
+            ("check_operation", {}),
+        ):
+            with pytest.raises(Ambiguous) as fault:
+                await call_tool(desk.journal, tool, run=desk.run, **given)
+            assert sorted(candidate.split()[0] for candidate in fault.value.candidates) == sorted(
+                answer["operation"] for answer in begun
+            )
+            assert fault.value.recorded is False
+        with pytest.raises(InvalidArgument):
+            await call_tool(desk.journal, "record_receipt", **evidence)
         with pytest.raises(NotFound):
-            await desk.journal.check_operation(_by_external_id("m-7"), AGENT)
-        assert (await desk.plan())["counts"] == {"in_progress": 5}
+            await call_tool(desk.journal, "check_operation", external_id="m-7")
+        plan = await desk.plan()
+        assert plan["counts"] == {"in_progress": 5}
+        assert not [step for step in plan["steps"] if "receipts" in step]
+        named = await call_tool(desk.journal, "record_receipt", run=desk.run, key="email:c", **evidence)
+        assert (named["state"], named["operation"]) == ("succeeded", begun[2]["operation"])
 
 
 async def test_accepted_is_not_done_and_a_timeout_is_not_failed(tmp_path: Path) -> None:
@@ -168,10 +174,6 @@ async def test_an_empty_look_before_the_effect_can_show_settles_nothing(tmp_path
         assert check["as_of"] == early["retry_at"]
         assert (await desk.reconcile("not_performed", as_of=early["as_of"]))["reason"] == "settling"
         assert (await desk.reconcile("not_performed", as_of=check["as_of"]))["state"] == "failed"
-
-
-def _by_external_id(external_id: str) -> CheckOperation:
-    return CheckOperation(ref=OperationRef(), external_id=external_id)
 
 
 class _Held:

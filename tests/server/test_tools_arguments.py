@@ -187,7 +187,6 @@ FAILURE = {"operation": "op_x", "effect": "unknown", "error": "e"}
         ("begin_operation", {**BEGIN, "idempotancy_key": "x"}, "idempotancy_key"),
         ("record_receipt", {"operation": "op_x", "recept": "x"}, "recept"),
         ("record_receipt", {"external_id": "x"}, "operation"),
-        ("record_receipt", {"run": "r"}, "key"),
         ("record_receipt", {"key": "k"}, "run"),
         ("check_operation", {"operation": "op_x", "wait_seconds": 51}, "wait_seconds"),
         ("check_operation", {"operation": "op_x", "offset": -1}, "offset"),

@@ -63,7 +63,6 @@ from counterfoil.store.probing import Prober
 from counterfoil.store.protocol import Connection, Database
 from counterfoil.store.redact import Redactor
 from counterfoil.store.resolving import (
-    ambiguous_attach,
     has_decided,
     was_called,
 )
@@ -205,10 +204,9 @@ class Journal:
         caller = self._prepare.caller(caller)
         given = command.receipt
         described = self._commands.described(given, bodies)
+        ref = self._prepare.reference(command.ref)
 
         async def work(connection: Connection) -> dict[str, Any]:
-            await ambiguous_attach(connection, self.namespace, command.ref, prepare=self._prepare)
-            ref = self._prepare.reference(command.ref)
             situation = self._commands.situation(caller)
             may_create = described is not None and ref.key is not None
             operation, run = await self._commands.read(connection, ref, must_exist=not may_create)

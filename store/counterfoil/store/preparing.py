@@ -65,7 +65,10 @@ class Bodies:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """An operation as it is meant: by id, or by normal run and key (`id` is derived then)."""
+    """An operation as it is meant: by id, or by normal run and key (`id` is derived then).
+
+    A run without a key names none (`id` is empty then): whoever reads answers with those that may be meant.
+    """
 
     id: str
     run: str | None = None
@@ -95,8 +98,8 @@ class Preparer:
         """Resolve which operation is meant.
 
         Raises:
-            InvalidArgument: neither an id nor run and key, both but of different operations, or something
-                that is another kind of id.
+            InvalidArgument: neither an id nor a run, both but of different operations, or something that is
+                another kind of id.
         """
         if ref.run is not None and ref.key is not None:
             run, key = self.name(ref.run, name="run"), self.name(ref.key, name="key")
@@ -106,8 +109,10 @@ class Preparer:
                     "operation", "is not the operation of this run and key", accepted="give one of the two"
                 )
             return Reference(id=derived, run=run, key=key)
+        if ref.operation is None and ref.run is not None:
+            return Reference(id="", run=self.name(ref.run, name="run"))
         if ref.operation is None:
-            missing = "key" if ref.run is not None else "run" if ref.key is not None else "operation"
+            missing = "operation" if ref.key is None else "run"
             raise InvalidArgument(
                 missing, "is missing", accepted="name the operation by its id (operation), or by run and key"
             )

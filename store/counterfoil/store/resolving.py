@@ -4,18 +4,17 @@ import json
 from collections.abc import Mapping
 from difflib import get_close_matches
 
-from counterfoil.store.domain.commands import Criterion, OperationRef
+from counterfoil.store.domain.commands import Criterion
 from counterfoil.store.domain.criteria import criteria_from_text
 from counterfoil.store.domain.events import EventKind
 from counterfoil.store.domain.model import Operation, Party, Run
 from counterfoil.store.domain.untrusted import escape_untrusted
 from counterfoil.store.errors import Ambiguous, InvalidArgument, NotFound
-from counterfoil.store.preparing import Preparer, Reference
+from counterfoil.store.preparing import Reference
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.rows import load_operation, to_json
 
 __all__ = [
-    "ambiguous_attach",
     "criteria_of",
     "dependencies_of",
     "has_decided",
@@ -36,8 +35,11 @@ async def operation_or_fault(
     """Read the operation that is meant.
 
     Raises:
+        Ambiguous: a run is named and not the key: which of its operations is meant is never guessed.
         NotFound: it does not exist though it must; the nearest ones are listed.
     """
+    if ref.run is not None and ref.key is None:
+        raise await _which_of_run(connection, namespace, ref.run)
     if ref.run is not None and ref.key is not None:
         row = await connection.fetch_one(
             "read_operation", {"namespace": namespace, "run": ref.run, "key": ref.key}
@@ -72,6 +74,21 @@ async def _no_such_operation(connection: Connection, namespace: str, ref: Refere
     )
 
 
+async def _which_of_run(connection: Connection, namespace: str, run: str) -> NotFound:
+    """Make the fault for a run named without a key, with the operations that may be meant."""
+    place = {"namespace": namespace, "run": run}
+    if await connection.fetch_one("read_run", place) is None:
+        return await no_such_run(connection, namespace, run)
+    rows = await connection.fetch_all("open_operations", {**place, "most": _MOST_CANDIDATES})
+    if not rows:
+        rows = (await connection.fetch_all("read_operations", place))[-_MOST_CANDIDATES:]
+    return Ambiguous(
+        "a run has many operations: which one is meant is not guessed; nothing was recorded",
+        fix="name the operation by its id, or by run and key",
+        candidates=[_candidate(row) for row in rows],
+    )
+
+
 async def no_such_run(connection: Connection, namespace: str, run: str) -> NotFound:
     """Make the fault for a run that is not there, with the nearest names."""
     rows = await connection.fetch_all("near_runs", {"namespace": namespace, "most": 200})
@@ -87,36 +104,6 @@ async def no_such_run(connection: Connection, namespace: str, run: str) -> NotFo
 def _candidate(row: Row) -> str:
     key, run = (escape_untrusted(row[name], limit=200) for name in ("key", "run"))
     return f"{row['id']} ({row['state']}): key {key} in run {run}"
-
-
-async def ambiguous_attach(
-    connection: Connection, namespace: str, ref: OperationRef, *, prepare: Preparer
-) -> None:
-    """Refuse a receipt that names no operation, listing where it may belong: it is never guessed.
-
-    Raises:
-        Ambiguous: a run is named, and not the key.
-        InvalidArgument: nothing is named.
-    """
-    if ref.operation is not None or ref.key is not None:
-        return
-    if ref.run is None:
-        raise InvalidArgument(
-            "operation", "is missing", accepted="name the operation by its id (operation), or by run and key"
-        )
-    rows = await connection.fetch_all(
-        "open_operations",
-        {
-            "namespace": namespace,
-            "run": prepare.name(ref.run, name="run"),
-            "most": _MOST_CANDIDATES,
-        },
-    )
-    raise Ambiguous(
-        "a run has many operations: which one this belongs to is not guessed; nothing was recorded",
-        fix="name the operation by its id, or by run and key",
-        candidates=[f"{row['id']} ({row['state']}): key {row['key']}" for row in rows],
-    )
 
 
 async def dependencies_of(

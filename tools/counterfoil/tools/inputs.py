@@ -179,17 +179,14 @@ class OperationInput(Input):
     key: str | None = None
 
     def ref(self) -> OperationRef:
-        """Give the reference.
+        """Give the reference; a run alone goes on to the journal, which can say what it may stand for.
 
         Raises:
-            InvalidArgument: neither an id nor both names are given.
+            InvalidArgument: neither an id nor a run is given.
         """
-        if self.operation is None and (self.run is None or self.key is None):
-            missing = (
-                "operation" if self.run is None and self.key is None else "run" if self.run is None else "key"
-            )
+        if self.operation is None and self.run is None:
             raise InvalidArgument(
-                missing,
+                "operation" if self.key is None else "run",
                 "is missing",
                 accepted='the operation\'s id ("op_…") as operation, or its run and key',
             )

@@ -140,7 +140,7 @@ LIMIT 100;
 
 -- name: open_operations
 -- Operations of a run that nobody knows the outcome of, newest first.
-SELECT id, key, state FROM operations
+SELECT id, run, key, state FROM operations
 WHERE namespace = :namespace AND run = :run AND state IN ('in_progress', 'in_doubt', 'disputed')
 ORDER BY position DESC
 LIMIT :most;
