@@ -404,6 +404,22 @@ async def test_a_ref_that_moved_on_still_holds_the_commit_where_the_repository_i
     assert (await look(tmp_path, local, args=args)).found is False
 
 
+async def test_a_ref_beside_a_commit_that_arrived_tells_nothing(
+    tmp_path: Path, repository: Repository
+) -> None:
+    before = repository.commit("before")
+    sha = repository.commit("one")
+    table = git_table("git_ref", repository, 'ref = "refs/heads/main"\nsha = "{args.sha}"')
+    repository.run("reset", "--quiet", "--hard", before)
+    other = repository.commit("another", push="other")
+    repository.run("push", "--quiet", "--force", "origin", f"{other}:refs/heads/main")
+    seen = await look(tmp_path, table, args={"sha": sha})
+    assert (seen.found, seen.why) == (None, "the ref stands at a commit beside this one")
+    repository.run("push", "--quiet", "--force", "origin", f"{before}:refs/heads/main")
+    assert (await look(tmp_path, table, args={"sha": sha})).found is False
+    assert (await look(tmp_path, table, args={"sha": "1" * 40})).found is False
+
+
 @pytest.mark.parametrize("hostile", ["../../config", "main..other", "--all", "a b", "*", "x.lock", "a//b"])
 async def test_only_a_whole_ref_is_asked_for(tmp_path: Path, repository: Repository, hostile: str) -> None:
     sha = repository.commit("one")

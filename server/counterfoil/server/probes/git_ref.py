@@ -61,16 +61,26 @@ class GitRef:
         )
 
     async def _is_beyond(self, sha: str, ref: str) -> bool:
-        """Tell whether the ref has gone on from the commit; only a whole repository at hand can."""
+        """Tell whether the ref has gone on from the commit; only a whole repository at hand can.
+
+        It has not where the commit never arrived, or comes after the one that the ref stands at.
+
+        Raises:
+            Inconclusive: it cannot be told, or the commit is there and the ref stands at one beside it: the
+                other may have gone in instead of it, or have been forced over it.
+        """
         if self.repository is None:
             raise Inconclusive("the ref stands at another commit, and may have been moved on since")
         code, _ = await self._git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{sha}^{{commit}}")
-        if code == 0:
+        is_there = code == 0
+        if is_there:
             code, _ = await self._git("merge-base", "--is-ancestor", sha, ref)
         if code not in (0, 1):
             raise Inconclusive("git could not tell whether the ref reaches the commit")
         if code == 1 and await self._git("rev-parse", "--is-shallow-repository") != (0, "false"):
             raise Inconclusive("the repository is shallow: what is missing in it may be elsewhere")
+        if code == 1 and is_there and await self._git("merge-base", "--is-ancestor", ref, sha) != (0, ""):
+            raise Inconclusive("the ref stands at a commit beside this one")
         return code == 0
 
     async def _local(self, ref: str) -> str | None:
