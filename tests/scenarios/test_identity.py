@@ -3,21 +3,32 @@
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from counterfoil.store.errors import InvalidArgument
-from journals import ANOTHER, open_desk
+from counterfoil.store.errors import InvalidArgument, NotFound
+from journals import ANOTHER, Desk, open_desk
+from scenarios.servers import Server
+from scenarios.tools import call_tool
 
 pytestmark = pytest.mark.anyio
 
 ARGS: dict[str, Any] = {"a": 1, "b": {"c": [1, 2], "d": {"e": 1, "f": 2}}}
 STORE = Path(__file__).parents[2] / "store"
+
+
+async def attempts_and_state(desk: Desk) -> tuple[int, str]:
+    """Give how often the operation was granted, and its state."""
+    check = await desk.check()
+    return check.get("attempts_in_all", 0), check["state"]
+
 
 FINGERPRINT = r"""
 import json, sys
@@ -34,10 +45,13 @@ async def test_the_order_of_members_does_not_count_and_that_of_items_does(tmp_pa
     async with open_desk(tmp_path) as desk:
         first = await desk.begin(args=ARGS)
         reordered = {"b": {"d": {"f": 2, "e": 1}, "c": [1, 2]}, "a": 1}
-        assert (await desk.begin(args=reordered, caller=ANOTHER))["reason"] == "lease_held"
+        same = await desk.begin(args=reordered, caller=ANOTHER)
+        assert (same["operation"], same["next"], same["reason"]) == (first["operation"], "wait", "lease_held")
         turned = await desk.begin(args={**ARGS, "b": {**ARGS["b"], "c": [2, 1]}}, caller=ANOTHER)
         assert (turned["next"], turned["reason"]) == ("stop", "identity_conflict")
         assert turned["operation"] == first["operation"]
+        assert [(item["recorded"], item["given"]) for item in turned["conflict"]] == [(1, 2), (2, 1)]
+        assert await attempts_and_state(desk) == (1, "in_progress")
 
 
 def test_the_fingerprint_is_the_same_in_every_environment() -> None:
@@ -71,13 +85,50 @@ def test_the_fingerprint_is_the_same_in_every_environment() -> None:
     assert printed.pop().startswith("v1:sha256:")
 
 
+def test_a_retry_under_another_locale_is_the_same_effect_under_the_same_assumptions(tmp_path: Path) -> None:
+    """I-4, I-11 and D-5: begun in one process, and asked again in another with another order of everything.
+
+    The algorithm's version lies in the row, so that a later one will not be taken for another effect.
+    """
+    args = {"ä": 1, "Z": [{"x": 1, "y": None}], "a": 3, "\ufffd": 4, "\U00010000": {"b": 1, "c": 2}}
+    context = {
+        "tools": {"mail": {"digest": "d1"}, "git": {"digest": "d2"}},
+        "model": {"id": "m", "version": "1"},
+    }
+    step = {"run": "körning", "key": "nyckel", "action": "pay.charge", "target": "räksmörgås"}
+    with Server(tmp_path, LC_ALL="C", PYTHONHASHSEED="1") as server:
+        server.initialize()
+        begun = server.call("begin_operation", **step, args=args, context=context)
+        assert (begun["next"], begun["attempt"]) == ("perform", 1)
+    with Server(tmp_path, LC_ALL="sv_SE.UTF-8", PYTHONHASHSEED="2") as server:
+        server.initialize()
+        again = server.call("begin_operation", **step, args=turned(args), context=turned(context))
+        assert (again["operation"], again["reason"]) == (begun["operation"], "lease_held")
+        assert "drift" not in again
+        plan = server.call("resume_plan", run="körning", context=turned(context))
+        assert "drift" not in plan
+        assert plan["counts"] == {"in_progress": 1}
+    with closing(sqlite3.connect(tmp_path / "journal.db")) as raw:
+        ((fingerprint,),) = raw.execute("SELECT fingerprint FROM operations").fetchall()
+        assert fingerprint.startswith("v1:sha256:")
+        assert raw.execute("SELECT count(*) FROM contexts").fetchone() == (1,)
+
+
+def turned(value: Any) -> Any:
+    """Give a copy with the members of every object in the opposite order."""
+    if isinstance(value, dict):
+        return {name: turned(value[name]) for name in reversed(value)}
+    return [turned(item) for item in value] if isinstance(value, list) else value
+
+
 async def test_null_and_a_missing_member_are_two_effects(tmp_path: Path) -> None:
     """I-4: the rule is the contract's, and the answer shows which member it was."""
     async with open_desk(tmp_path) as desk:
         await desk.begin(args={"to": "alice", "cc": None})
         other = await desk.begin(args={"to": "alice"}, caller=ANOTHER)
-        assert other["reason"] == "identity_conflict"
+        assert (other["next"], other["reason"]) == ("stop", "identity_conflict")
         assert [(item["path"], item["recorded"]) for item in other["conflict"]] == [("/args/cc", None)]
+        assert await attempts_and_state(desk) == (1, "in_progress")
 
 
 async def test_equal_numbers_are_one_effect_and_a_string_is_a_named_difference(tmp_path: Path) -> None:
@@ -86,9 +137,20 @@ async def test_equal_numbers_are_one_effect_and_a_string_is_a_named_difference(t
         await desk.begin(args={"amount": 100})
         for equal in (100.0, 1e2):
             assert (await desk.begin(args={"amount": equal}, caller=ANOTHER))["reason"] == "lease_held"
+        for written in ('{"amount": 100.0}', '{"amount": 1e2}', '{ "amount":\r\n 10.0E+1 }'):
+            given = {"run": desk.run, "key": desk.key, "action": "email.send", "args": written}
+            asked = await call_tool(
+                desk.journal,
+                "begin_operation",
+                connection="connection-2",
+                target=f"{desk.key}@example.org",
+                **given,
+            )
+            assert asked["reason"] == "lease_held"
         text = await desk.begin(args={"amount": "100"}, caller=ANOTHER)
-        assert text["reason"] == "identity_conflict"
+        assert (text["next"], text["reason"]) == ("stop", "identity_conflict")
         assert text["conflict"] == [{"path": "/args/amount", "recorded": 100, "given": "100"}]
+        assert await attempts_and_state(desk) == (1, "in_progress")
 
 
 async def test_names_that_print_the_same_are_one_name_or_refused(tmp_path: Path) -> None:
@@ -113,6 +175,8 @@ async def test_integers_are_exact_at_any_size(tmp_path: Path) -> None:
         assert isinstance(begun["operation"], str)
         assert len(begun["operation"]) == 23
         twin = await desk.begin(args={"chat_id": rounded}, caller=ANOTHER)
+        assert (twin["next"], twin["reason"]) == ("stop", "identity_conflict")
+        assert await attempts_and_state(desk) == (1, "in_progress")
         assert twin["conflict"] == [{"path": "/args/chat_id", "recorded": exact, "given": rounded}]
         huge = desk.at("huge")
         assert (await huge.begin(args={"n": 2**63, "m": -(2**200)}))["next"] == "perform"
@@ -135,11 +199,16 @@ async def test_a_changed_argument_is_a_conflict_even_after_a_known_failure(tmp_p
         small, large = {"instance_type": "m5.large"}, {"instance_type": "m6.large"}
         await desk.begin(target=None, args=small)
         difference = {"path": "/args/instance_type", "recorded": "m5.large", "given": "m6.large"}
-        assert (await desk.begin(target=None, args=large))["conflict"] == [difference]
-        await desk.failure("none", evidence={"status": 400})
-        assert (await desk.begin(target=None, args=large))["conflict"] == [difference]
-        assert (await desk.at("key-2").begin(target=None, args=large))["next"] == "perform"
-        assert (await desk.begin(target=None, args=small))["reason"] == "retry_after_failure"
+        for state in ("in_progress", "failed"):
+            other = await desk.begin(target=None, args=large, caller=ANOTHER)
+            assert (other["next"], other["reason"]) == ("stop", "identity_conflict")
+            assert other["conflict"] == [difference]
+            assert await attempts_and_state(desk) == (1, state)
+            await desk.failure("none", evidence={"status": 400})
+        another = await desk.at("key-2").begin(target=None, args=large)
+        assert (another["next"], another["attempt"]) == ("perform", 1)
+        again = await desk.begin(target=None, args=small)
+        assert (again["next"], again["reason"], again["attempt"]) == ("perform", "retry_after_failure", 2)
 
 
 async def test_two_namespaces_never_see_each_other(tmp_path: Path) -> None:
@@ -147,8 +216,11 @@ async def test_two_namespaces_never_see_each_other(tmp_path: Path) -> None:
     async with open_desk(tmp_path) as one, open_desk(tmp_path, namespace="other", clock=one.clock) as two:
         mine = await one.at("1").begin(args={"note": "of the first"})
         await one.at("1").receipt(external_id="m-secret")
+        with pytest.raises(NotFound) as fault:
+            await call_tool(two.journal, "check_operation", external_id="m-secret")
+        assert fault.value.candidates == ()
         theirs = await two.at("1").begin(args={"note": "of the second"})
-        assert theirs["next"] == "perform"
+        assert (theirs["next"], theirs["attempt"]) == ("perform", 1)
         assert theirs["operation"] != mine["operation"]
         assert "of the first" not in json.dumps(theirs)
         assert (await two.at("1").receipt(external_id="m-secret"))["state"] == "succeeded"
@@ -164,6 +236,7 @@ async def test_one_key_for_two_actions_is_a_conflict_and_never_a_replay(tmp_path
         assert (charge["next"], charge["reason"]) == ("stop", "identity_conflict")
         assert charge["conflict"] == [{"path": "/action", "recorded": "deploy", "given": "pay.charge"}]
         assert "receipts" not in charge
+        assert await attempts_and_state(desk.at("1")) == (1, "succeeded")
 
 
 async def test_a_retry_under_an_invented_key_is_recognised_by_what_it_does(tmp_path: Path) -> None:
@@ -185,6 +258,13 @@ async def test_a_retry_under_an_invented_key_is_recognised_by_what_it_does(tmp_p
                 }
             ]
         assert len((await desk.plan())["steps"]) == 1
+        await desk.at("6b1c9a1e-uuid-1").receipt(external_id="m-1")
+        settled = await second.begin(caller=ANOTHER, **effect)
+        assert [(found["state"], found["same"]) for found in settled["duplicates"]] == [
+            ("succeeded", "fingerprint")
+        ]
+        stated = await second.begin(distinct_from=(first["operation"],), caller=ANOTHER, **effect)
+        assert (stated["next"], stated["reason"], stated["attempt"]) == ("perform", "first_attempt", 1)
 
 
 @pytest.mark.parametrize("what", ["fingerprint", "target", "args"])
