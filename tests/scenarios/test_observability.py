@@ -13,6 +13,7 @@ from counterfoil.store.domain.instants import parse_rfc3339
 from counterfoil.store.errors import Fault
 from journals import AGENT, ANOTHER, PERSON, Desk, FakeClock, open_desk
 from scenarios.servers import server_environment
+from scenarios.tools import call_tool
 
 pytestmark = pytest.mark.anyio
 
@@ -71,6 +72,12 @@ async def test_what_is_unknown_is_counted_apart_from_what_failed(tmp_path: Path)
         runs = await desk.journal.resume_plan(ResumePlan(), ANOTHER)
         assert [(run["counts"], run["run"]) for run in runs["runs"]] == [({"in_doubt": 5}, desk.run)]
         assert runs["complete"] is False
+        ended = await call_tool(desk.journal, "finish_run", run=desk.run, outcome="completed")
+        assert (ended["next"], ended["reason"], ended["unmet_in_all"]) == ("stop", "unmet", 5)
+    code, health = await _health(tmp_path)
+    assert (code, health["counts"]) == (0, {"in_doubt": 5})
+    assert health["open_questions"]["in_doubt"] == 5
+    assert [step["state"] for step in health["open_questions"]["oldest"]] == ["in_doubt"] * 5
 
 
 async def test_what_is_open_is_listed_for_ever_and_from_any_session(tmp_path: Path) -> None:
@@ -88,8 +95,12 @@ async def test_what_is_open_is_listed_for_ever_and_from_any_session(tmp_path: Pa
             assert step["age_seconds"] == 3 * 86_400
             assert step["receipts"][0]["final"] is False
             (run,) = (await desk.journal.resume_plan(ResumePlan(), PERSON))["runs"]
-            assert run["counts"] == {"in_doubt": 1}
+            assert (run["counts"], run["age_seconds"]) == ({"in_doubt": 1}, 3 * 86_400)
         assert await desk.journal.reader.tail() == events
+        found = await desk.reconcile("performed", caller=ANOTHER, external_id="m-1", kind="message")
+        assert (found["state"], found["next"], found["reason"]) == ("succeeded", "continue", "recorded")
+        settled = await desk.plan(caller=PERSON, include="open")
+        assert (settled["steps"], settled["complete"]) == ([], True)
 
 
 async def test_where_each_state_comes_from_is_shown(tmp_path: Path) -> None:
@@ -112,9 +123,15 @@ async def test_where_each_state_comes_from_is_shown(tmp_path: Path) -> None:
         assert (await decided.check())["decision"]["by"] == "agent"
         (finding,) = (await told.check())["findings"]
         assert finding["by"] == "person"
-        swept_state = await swept.check()
-        assert swept_state["state"] == "timed_out"
-        assert swept_state.get("decision", {"by": "deadline"})["by"] == "deadline"
+        told_of = [await swept.check()]
+        late = await swept.progress()
+        assert (late["next"], late["reason"]) == ("skip", "timed_out")
+        told_of.append(await swept.check())
+        # The same before anything was written after the deadline, and after.
+        for shown in told_of:
+            assert (shown["state"], shown["settled_at"]) == ("timed_out", shown["as_of"])
+            assert (shown["decision"]["by"], shown["decision"]["at"]) == ("deadline", shown["as_of"])
+            assert "receipts" not in shown
         callers = [entry["caller"] for entry in (await looked.check(detail="full"))["history"]]
         assert callers[0]["conversation"] == "conversation-1"
         assert callers[-1]["conversation"] == "conversation-2"
@@ -135,20 +152,27 @@ async def test_every_answer_begins_with_one_verb_that_means_the_same_everywhere(
     """O-5: through most of what can be asked; only a begin ever says `perform`."""
     async with open_desk(tmp_path) as desk:
         seen = [(name, answer) async for name, answer in _many_answers(desk)]
-        for name, answer in seen:
+        for _, answer in seen:
             assert list(answer)[:4] == ["as_of", "next", "reason", "guidance"]
+        # As the client sees it, the verb stands first.
+        asked = [(name, answer) async for name, answer in _many_answers_of_tools(desk)]
+        for _, answer in asked:
+            assert list(answer)[:3] == ["next", "reason", "guidance"]
+        seen += asked
+        for name, answer in seen:
             assert answer["reason"] in VERBS[answer["next"]]
             assert answer["guidance"].endswith((".", ")."))
             assert answer["next"] != "perform" or name == "begin"
-            assert answer["next"] != "begin" or name in ("plan", "check")
+            # A request for authority that none is needed for sends to the begin as a plan does.
+            assert answer["next"] != "begin" or name in ("plan", "check", "request_authority")
             json.dumps(answer, allow_nan=False)
         # What to do after `recorded` follows from the state that it led to, and from nothing else.
         said: dict[tuple[str, str, str], set[str]] = {}
         for _, answer in seen:
-            state = answer["state"] if answer["reason"] == "recorded" else ""
+            state = answer.get("state", "") if answer["reason"] == "recorded" else ""
             said.setdefault((answer["next"], answer["reason"], state), set()).add(answer["guidance"])
         assert all(len(words) == 1 for words in said.values())
-        assert len(said) >= 14
+        assert len(said) >= 20
 
 
 async def test_a_fault_says_what_was_recorded_and_what_to_do(tmp_path: Path) -> None:
@@ -256,3 +280,30 @@ async def _many_answers(desk: Desk) -> Any:
     yield "begin", await d.begin()
     yield "failure", await d.failure("none", attempt=1, evidence={"status": 400})
     yield "plan", await desk.plan()
+
+
+async def _many_answers_of_tools(desk: Desk) -> Any:
+    """Ask by the tools of runs, which have answers of their own."""
+    step = {"key": "e", "action": "email.send", "target": "e@example.org"}
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("begin_run", {"plan": [step]}),
+        ("begin_run", {}),
+        ("resume_plan", {}),
+        ("record_progress", {"message": "half"}),
+        ("finish_run", {"outcome": "completed"}),
+        ("request_authority", {"key": "e", "why": "it is due"}),
+        ("begin_operation", step),
+        ("record_progress", {"key": "e", "attempt": 1}),
+        ("record_receipt", {"key": "e", "external_id": "m-e"}),
+        ("close_operation", {"key": "e", "outcome": "cancelled", "reason": "x"}),
+        ("finish_run", {"outcome": "completed"}),
+        ("begin_run", {}),
+        ("begin_operation", {**step, "key": "f", "target": "f@example.org"}),
+    ]
+    for tool, given in asked:
+        answer = await call_tool(desk.journal, tool, run="run-2", **given)
+        yield {"begin_operation": "begin", "resume_plan": "plan"}.get(tool, tool), answer
+    yield "find", await call_tool(desk.journal, "find_operations", run="run-2")
+    yield "begin_run", await call_tool(desk.journal, "begin_run", run="run-3")
+    held = await call_tool(desk.journal, "begin_run", run="run-3", connection="connection-2")
+    yield "begin_run", held

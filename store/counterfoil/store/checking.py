@@ -10,7 +10,7 @@ from counterfoil.store.domain.commands import Caller, CheckOperation
 from counterfoil.store.domain.instants import Instant, rfc3339
 from counterfoil.store.domain.model import Operation, Party, State
 from counterfoil.store.domain.plan import Step
-from counterfoil.store.domain.states import is_unresolved, state_of
+from counterfoil.store.domain.states import decision_at, is_unresolved, state_of
 from counterfoil.store.errors import Ambiguous, InvalidArgument, NotFound
 from counterfoil.store.preparing import Reference
 from counterfoil.store.presenting import body_gone, escaped_json, reads_as_it_is, value_of, without_none
@@ -133,7 +133,7 @@ class Checker:
         self, connection: Connection, operation: Operation, step: Step, now: Instant
     ) -> dict[str, Any]:
         args = await self._view.lookup_args(connection, operation)
-        terms = operation.terms
+        terms, decision = operation.terms, decision_at(operation, now)
         return without_none(
             {
                 **(authority_shown(step.authority) if step.outlook.next == "ask" else {}),
@@ -144,12 +144,12 @@ class Checker:
                 **self._view.present.doubt(operation, now, args),
                 "settled_at": self._view.present.settled_at(operation, now),
                 "decision": None
-                if operation.decision is None
+                if decision is None
                 else {
-                    "outcome": operation.decision.outcome.value,
-                    "at": rfc3339(operation.decision.at),
-                    "by": operation.decision.by,
-                    "reason": safe(operation.decision.reason),
+                    "outcome": decision.outcome.value,
+                    "at": rfc3339(decision.at),
+                    "by": decision.by,
+                    "reason": safe(decision.reason),
                 },
                 "dispute": None if operation.dispute is None else operation.dispute.kind.value,
                 "unresolved": True if is_unresolved(operation) else None,

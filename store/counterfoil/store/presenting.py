@@ -13,6 +13,7 @@ from counterfoil.store.domain.lookalikes import Lookalike
 from counterfoil.store.domain.model import Attempt, Finding, Operation, Outcome, Receipt, State
 from counterfoil.store.domain.states import (
     Policy,
+    decision_at,
     is_live,
     repeat_until,
     settle,
@@ -189,8 +190,9 @@ class Presenter:
 
     def settled_at(self, operation: Operation, now: Instant) -> str | None:
         """When the operation came to rest."""
-        if operation.decision is not None and operation.dispute is None:
-            return rfc3339(operation.decision.at)
+        decision = decision_at(operation, now)
+        if decision is not None and operation.dispute is None:
+            return rfc3339(decision.at)
         standing = operation.standing
         if state_of(operation, now) is State.SUCCEEDED and standing:
             return rfc3339(standing[0].recorded_at)

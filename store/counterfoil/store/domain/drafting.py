@@ -7,7 +7,7 @@ from counterfoil.store.domain.answers import Verdict, skip_reason
 from counterfoil.store.domain.events import Event, EventKind, evolve, to_data
 from counterfoil.store.domain.instants import Instant, Reading
 from counterfoil.store.domain.model import Description, Operation, Outcome, Party, State
-from counterfoil.store.domain.states import Policy, clock_jump, deadline_at, state_of
+from counterfoil.store.domain.states import Policy, clock_jump, decision_at, state_of
 from counterfoil.store.domain.table import Command, cell_of
 
 __all__ = ["Creation", "Draft", "Situation", "clock_data"]
@@ -124,14 +124,14 @@ class Draft:
         newest = operation.newest
         if newest is not None and newest.outcome is Outcome.OPEN and self.now >= newest.lease_until:
             self.add(EventKind.LEASE_RAN_OUT, attempt=newest.number)
-        deadline = deadline_at(operation)
-        if deadline is not None and operation.decision is None and self.state is State.TIMED_OUT:
+        passed = decision_at(operation, self.now)
+        if passed is not None and operation.decision is None:
             self.add(
                 EventKind.DEADLINE_PASSED,
-                outcome=State.TIMED_OUT.value,
-                by="deadline",
-                reason="the declared deadline passed without a receipt",
-                since=deadline,
+                outcome=passed.outcome.value,
+                by=passed.by,
+                reason=passed.reason,
+                since=passed.at,
             )
 
     def verdict(

@@ -14,6 +14,7 @@ from counterfoil.store.domain.model import (
     Assurance,
     Attempt,
     ConfiguredGrant,
+    Decision,
     Description,
     Operation,
     Outcome,
@@ -29,6 +30,7 @@ __all__ = [
     "clock_jump",
     "current_generation",
     "deadline_at",
+    "decision_at",
     "is_key_alive",
     "is_live",
     "is_repeatable",
@@ -152,6 +154,19 @@ def state_of(operation: Operation, now: Instant) -> State:
     if unknown_attempts(operation, now):
         return State.IN_DOUBT
     return State.FAILED if operation.attempts else State.PLANNED
+
+
+def decision_at(operation: Operation, now: Instant) -> Decision | None:
+    """The decision that stands: the one on record, or the deadline's, which the next write puts on record."""
+    deadline = deadline_at(operation)
+    if operation.decision is not None or deadline is None or state_of(operation, now) is not State.TIMED_OUT:
+        return operation.decision
+    return Decision(
+        outcome=State.TIMED_OUT,
+        at=deadline,
+        by="deadline",
+        reason="the declared deadline passed without a receipt",
+    )
 
 
 def since(operation: Operation) -> Instant:
