@@ -1,5 +1,6 @@
 """Field reports about time-outs and late success: silence is neither a failure nor leave to repeat."""
 
+import subprocess
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -11,6 +12,7 @@ from counterfoil.store.domain.commands import Lookup
 from counterfoil.store.errors import Ambiguous, InvalidArgument, NotFound
 from counterfoil.store.failpoints import installed
 from journals import AGENT, ANOTHER, as_caller, open_desk
+from scenarios.servers import Server
 from scenarios.tools import call_tool
 
 pytestmark = pytest.mark.anyio
@@ -29,6 +31,9 @@ async def test_a_timed_out_call_is_in_doubt_and_the_answer_says_what_to_look_up(
         assert again["lookup"]["tool"] == "mail.search"
         assert again["lookup"]["args"] == {"subject": "invoice 42"}
         assert again["since"] < again["as_of"] < again["settle_until"]
+        check = await desk.check()
+        assert (check["attempts_in_all"], check["state"], check["next"]) == (1, "in_doubt", "reconcile")
+        assert "receipts" not in check
 
 
 async def test_a_receipt_that_names_no_operation_is_never_attached_by_guess(tmp_path: Path) -> None:
@@ -71,8 +76,13 @@ async def test_accepted_is_not_done_and_a_timeout_is_not_failed(tmp_path: Path) 
         desk.clock.advance(160)
         completed = await desk.receipt(external_id="call-1", kind="transaction")
         assert (completed["state"], completed["next"]) == ("succeeded", "continue")
-        history = (await desk.check(detail="full"))["history"]
-        kinds = [entry["event"] for entry in history]
+        check = await desk.check(detail="full")
+        assert check["attempts_in_all"] == 1
+        assert [receipt.get("final", True) for receipt in check["receipts"]] == [False, True]
+        assert [error for attempt in check["attempts"] if (error := attempt.get("error"))] == [
+            "poll timed out"
+        ]
+        kinds = [entry["event"] for entry in check["history"]]
         assert kinds.count("receipt_recorded") == 2
         assert kinds.count("attempt_ended") == 1
 
@@ -84,7 +94,9 @@ async def test_an_error_after_sending_is_no_evidence_of_no_effect(tmp_path: Path
         await desk.begin(action="comment.create", lookup=LOOKUP)
         reported = await desk.failure("none", error="503", evidence={"response": {"status": status}})
         assert (reported["state"], reported["next"]) == ("in_doubt", "reconcile")
-        assert (await desk.begin(action="comment.create"))["next"] == "reconcile"
+        again = await desk.begin(action="comment.create")
+        assert (again["next"], again["reason"]) == ("reconcile", "in_doubt")
+        assert (await desk.check())["attempts_in_all"] == 1
 
 
 async def test_an_error_after_sending_may_be_repeated_under_the_providers_key(tmp_path: Path) -> None:
@@ -97,24 +109,32 @@ async def test_an_error_after_sending_may_be_repeated_under_the_providers_key(tm
         assert (again["next"], again["reason"], again["attempt"]) == ("perform", "repeat_keyed", 2)
         assert again["idempotency_key"] == first["idempotency_key"]
         assert again["recorded"]["payload"] == "the first wording"
+        await desk.receipt(attempt=2)
+        done = await desk.begin(**keyed)
+        assert (done["next"], done["reason"]) == ("skip", "already_succeeded")
+        assert (await desk.check())["attempts_in_all"] == 2
 
 
 async def test_a_known_failure_is_retried_and_an_unknown_one_is_held(tmp_path: Path) -> None:
     """T-5: the retry is attempt 2 of the same operation; a replayed answer says that it is one."""
     async with open_desk(tmp_path) as desk:
         known, unknown = desk.at("known"), desk.at("unknown")
-        await known.begin()
-        await known.failure("none", error="422", evidence={"status": 422, "body": "bad address"})
+        first = await known.begin()
+        failed = await known.failure("none", error="422", evidence={"status": 422, "body": "bad address"})
+        assert (failed["state"], failed["reason"]) == ("failed", "recorded")
         call = as_caller(AGENT)
         retry = await known.begin(caller=call)
         assert (retry["next"], retry["reason"], retry["attempt"]) == ("perform", "retry_after_failure", 2)
         assert retry["replayed"] is False
+        assert retry["operation"] == first["operation"]
         replay = await known.begin(caller=call)
         assert (replay["next"], replay["reason"], replay["attempt"]) == ("perform", "replayed", 2)
         assert replay["replayed"] is True
         await unknown.begin(lookup=LOOKUP)
         await unknown.failure("unknown", error="422?")
-        assert (await unknown.begin())["next"] == "reconcile"
+        held = await unknown.begin()
+        assert (held["state"], held["next"], held["reason"]) == ("in_doubt", "reconcile", "in_doubt")
+        assert [(await place.check())["attempts_in_all"] for place in (known, unknown)] == [2, 1]
 
 
 async def test_a_begin_that_commits_after_its_caller_gave_up_is_granted_once(tmp_path: Path) -> None:
@@ -138,11 +158,71 @@ async def test_a_begin_that_commits_after_its_caller_gave_up_is_granted_once(tmp
         assert same["attempt"] == 1
         other = await desk.begin(caller=as_caller(ANOTHER))
         assert (other["next"], other["reason"]) == ("wait", "lease_held")
+        mine_anew = await desk.begin(caller=as_caller(AGENT))
+        assert (mine_anew["next"], mine_anew["reason"]) == ("wait", "lease_held_by_you")
         assert (await desk.check())["attempts_in_all"] == 1
+        assert len((await desk.plan())["steps"]) == 1
 
 
-async def test_a_probe_of_the_remote_decides_what_a_timed_out_push_did(tmp_path: Path) -> None:
-    """T-7: the exact commit is there, the reference did not move, or it points elsewhere."""
+def git(*words: str, at: Path) -> str:
+    """Run git."""
+    who = ("-c", "user.name=A", "-c", "user.email=a@example.org")
+    done = subprocess.run(["git", *who, *words], cwd=at, check=True, capture_output=True, timeout=30)
+    return done.stdout.decode().strip()
+
+
+def test_the_servers_own_look_at_the_remote_decides_what_a_timed_out_push_did(tmp_path: Path) -> None:
+    """T-7: a true remote and the operator's probe; the commit is there, or nothing moved, or another is."""
+    bare, work = tmp_path / "site.git", tmp_path / "work"
+    git("init", "--quiet", "--bare", str(bare), at=tmp_path)
+    git("clone", "--quiet", str(bare), str(work), at=tmp_path)
+    commits = []
+    for name in ("before", "pushed", "another"):
+        git("commit", "--quiet", "--allow-empty", "-m", name, at=work)
+        commits.append(git("rev-parse", "HEAD", at=work))
+    before, pushed, another = commits
+    (tmp_path / "counterfoil.toml").write_text(
+        f'[probes.branch]\ntype = "git_ref"\naction = "git.push"\nremote = "{bare}"\n'
+        'ref = "refs/heads/{target}"\nsha = "{args.commit}"\nbefore = "{args.before}"\n'
+    )
+    stands_at = {"exact": pushed, "unmoved": before, "other": another}
+    for branch, commit in stands_at.items():
+        git("push", "--quiet", "origin", f"{commit}:refs/heads/{branch}", at=work)
+    answers = {}
+    with Server(tmp_path, COUNTERFOIL_CONFIG=str(tmp_path / "counterfoil.toml")).start() as server:
+        for branch in stands_at:
+            named = {"run": "site/1", "key": f"push:{branch}"}
+            step = {
+                **named,
+                "action": "git.push",
+                "target": branch,
+                "args": {"commit": pushed, "before": before},
+                "lookup": {"probe": "branch", "settle_seconds": 0},
+            }
+            assert server.call("begin_operation", **step)["next"] == "perform"
+            server.call("record_failure", **named, attempt=1, effect="unknown", error="timed out")
+            looked = server.call("verify_operation", **named)
+            begun = server.call("begin_operation", **step)
+            check = server.call("check_operation", **named)
+            receipts = [
+                (receipt["external_id"], receipt["assurance"]) for receipt in check.get("receipts", [])
+            ]
+            answers[branch] = (
+                looked["state"],
+                begun["next"],
+                begun["reason"],
+                check["attempts_in_all"],
+                receipts,
+            )
+    assert answers == {
+        "exact": ("succeeded", "skip", "already_succeeded", 1, [(f"refs/heads/exact@{pushed}", "verified")]),
+        "unmoved": ("failed", "perform", "retry_after_failure", 2, []),
+        "other": ("in_doubt", "reconcile", "in_doubt", 1, []),
+    }
+
+
+async def test_an_agents_look_at_the_remote_decides_what_a_timed_out_push_did(tmp_path: Path) -> None:
+    """T-7: the same by an agent's own look, which counts once it can show what there was to see."""
     async with open_desk(tmp_path) as desk:
         exact, unmoved, other = (desk.at(f"push:{name}") for name in ("exact", "unmoved", "other"))
         probe = Lookup(probe="remote-ref", instructions="git ls-remote", settle_seconds=60)
@@ -153,13 +233,16 @@ async def test_a_probe_of_the_remote_decides_what_a_timed_out_push_did(tmp_path:
         as_of = (await exact.check())["as_of"]
         found = await exact.reconcile("performed", kind="commit", external_id="4f2a", as_of=as_of)
         assert found["state"] == "succeeded"
-        assert (await exact.begin(action="git.push"))["next"] == "skip"
+        done = await exact.begin(action="git.push")
+        assert (done["next"], done["reason"]) == ("skip", "already_succeeded")
         assert (await unmoved.reconcile("not_performed", as_of=as_of))["state"] == "failed"
         retry = await unmoved.begin(action="git.push")
-        assert (retry["next"], retry["reason"]) == ("perform", "retry_after_failure")
+        assert (retry["next"], retry["reason"], retry["attempt"]) == ("perform", "retry_after_failure", 2)
         strange = await other.reconcile("inconclusive", as_of=as_of)
         assert (strange["state"], strange["next"]) == ("in_doubt", "reconcile")
-        assert (await other.begin(action="git.push"))["next"] == "reconcile"
+        held = await other.begin(action="git.push")
+        assert (held["next"], held["reason"]) == ("reconcile", "in_doubt")
+        assert (await other.check())["attempts_in_all"] == 1
 
 
 async def test_an_empty_look_before_the_effect_can_show_settles_nothing(tmp_path: Path) -> None:
