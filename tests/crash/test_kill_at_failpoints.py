@@ -125,6 +125,27 @@ def test_a_kill_between_the_reply_and_the_record_is_held_until_somebody_looked(
     resume_and_count(tmp_path)
 
 
+def test_a_step_killed_at_its_limit_three_times_has_its_effect_once(tmp_path: Path) -> None:
+    """C-4: each session begins, acts if it may, and is killed before it can record."""
+    answers = []
+    for number in range(3):
+        with Session(tmp_path, ahead_seconds=number * LATER_SECONDS) as session:
+            answers.append(session.ask("begin_operation", **BEGIN))
+            if answers[-1]["next"] == "perform":
+                session.ask("perform", mark=KEY)
+            session.kill()
+    assert [(answer["next"], answer["attempt"]) for answer in answers] == [
+        ("perform", 1),
+        ("reconcile", 1),
+        ("reconcile", 1),
+    ]
+    assert effects(tmp_path) == [KEY]
+    with Session(tmp_path, ahead_seconds=3 * LATER_SECONDS) as session:
+        check = session.ask("check_operation", run=RUN, key=KEY)
+    assert (check["state"], check["attempts_in_all"]) == ("in_doubt", 1)
+    assert "receipts" not in check
+
+
 @pytest.mark.parametrize("passing", [1, 2, 3])
 def test_a_kill_of_the_resuming_session_changes_nothing_of_the_promise(tmp_path: Path, passing: int) -> None:
     """C-1, twice in a row: killed after the effect, and again while beginning, looking or recording anew."""

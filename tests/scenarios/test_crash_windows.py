@@ -10,6 +10,7 @@ import pytest
 
 from counterfoil.store.domain.commands import Lookup, ResumePlan
 from journals import AGENT, ANOTHER, PERSON, Desk, FakeClock, open_desk
+from scenarios.tools import call_tool
 
 pytestmark = pytest.mark.anyio
 
@@ -26,7 +27,11 @@ async def test_a_bare_claim_is_never_taken_for_a_result(tmp_path: Path) -> None:
         assert (begun["state"], begun["next"]) == ("in_doubt", "reconcile")
         said = await desk.receipt(external_id=None, evidence={"note": "done"}, caller=ANOTHER)
         assert (said["state"], said["reason"]) == ("in_doubt", "receipt_too_weak")
-        assert (await desk.begin(caller=ANOTHER))["next"] == "reconcile"
+        again = await desk.begin(caller=ANOTHER)
+        assert (again["state"], again["next"], again["reason"]) == ("in_doubt", "reconcile", "in_doubt")
+        check = await desk.check()
+        assert check["attempts_in_all"] == 1
+        assert [receipt["accepted"] for receipt in check["receipts"]] == [False]
 
 
 async def test_a_step_killed_before_its_receipt_is_granted_once(tmp_path: Path) -> None:
@@ -53,7 +58,9 @@ async def test_a_replay_from_the_top_finds_the_finished_steps_with_their_receipt
             assert (again["next"], again["reason"]) == ("skip", "already_succeeded")
             assert [receipt["external_id"] for receipt in again["receipts"]] == [f"m-{key}"]
             assert (await desk.at(key).check())["attempts_in_all"] == 1
-        assert (await desk.at("C").begin(caller=ANOTHER))["next"] == "perform"
+        third = await desk.at("C").begin(caller=ANOTHER)
+        assert (third["next"], third["reason"], third["attempt"]) == ("perform", "first_attempt", 1)
+        assert (await desk.plan())["counts"] == {"succeeded": 2, "in_progress": 1}
 
 
 async def test_a_new_session_of_the_same_run_does_not_repeat_what_was_approved_and_done(
@@ -68,6 +75,9 @@ async def test_a_new_session_of_the_same_run_does_not_repeat_what_was_approved_a
     async with open_desk(tmp_path, clock=clock) as desk:
         again = await desk.begin(caller=ANOTHER)
         assert (again["next"], again["reason"]) == ("skip", "already_succeeded")
+        assert [receipt["external_id"] for receipt in again["receipts"]] == ["m-1"]
+        check = await desk.check(caller=ANOTHER)
+        assert (check["attempts_in_all"], check["state"]) == (1, "succeeded")
 
 
 async def test_an_interrupted_turn_is_held_and_giving_up_needs_a_person(tmp_path: Path) -> None:
@@ -83,28 +93,45 @@ async def test_an_interrupted_turn_is_held_and_giving_up_needs_a_person(tmp_path
         again = await desk.begin(action="pr.open", caller=ANOTHER)
         assert (again["next"], again["reason"]) == ("skip", "cancelled")
         late = await desk.receipt(kind="record", external_id="pr-2", caller=ANOTHER)
-        assert (late["state"], late["next"]) == ("disputed", "reconcile")
+        assert (late["state"], late["next"], late["reason"]) == ("disputed", "reconcile", "disputed")
+        warned = await desk.begin(action="pr.open", caller=ANOTHER)
+        assert (warned["next"], warned["reason"]) == ("reconcile", "disputed")
+        assert (await desk.check())["attempts_in_all"] == 1
 
 
 async def test_each_part_of_a_batch_stands_for_itself(tmp_path: Path) -> None:
     """C-8: two sent, one rejected, one begun, one untouched; only what may be sent again is."""
+    names = ("r1", "r2", "r3", "r4", "r5")
+    plan = [{"key": name, "action": "email.send", "target": f"{name}@example.org"} for name in names]
     async with open_desk(tmp_path) as desk:
-        parts = {name: desk.at(name) for name in ("r1", "r2", "r3", "r4", "r5")}
+        parts = {name: desk.at(name) for name in names}
+        await call_tool(desk.journal, "begin_run", run=desk.run, plan=plan)
         for name in ("r1", "r2", "r3", "r4"):
-            await parts[name].begin(lookup=LOOKUP)
+            assert (await parts[name].begin(lookup=LOOKUP))["next"] == "perform"
         for name in ("r1", "r2"):
             await parts[name].receipt(external_id=f"m-{name}")
         await parts["r3"].failure("none", evidence={"reply": "550 no such user"})
         desk.clock.advance(AFTER_THE_LEASE)
-        plan = await desk.plan(caller=ANOTHER)
-        assert {step["key"]: (step["state"], step["next"]) for step in plan["steps"]} == {
-            "r4": ("in_doubt", "reconcile"),
-            "r3": ("failed", "begin"),
-            "r1": ("succeeded", "skip"),
-            "r2": ("succeeded", "skip"),
+        told = await desk.plan(caller=ANOTHER)
+        assert [(step["key"], step["state"], step["next"], step["reason"]) for step in told["steps"]] == [
+            ("r4", "in_doubt", "reconcile", "in_doubt"),
+            ("r3", "failed", "begin", "retry_after_failure"),
+            ("r5", "planned", "begin", "first_attempt"),
+            ("r1", "succeeded", "skip", "already_succeeded"),
+            ("r2", "succeeded", "skip", "already_succeeded"),
+        ]
+        assert told["complete"] is False
+        ended = await call_tool(desk.journal, "finish_run", run=desk.run, outcome="completed")
+        assert (ended["next"], ended["reason"]) == ("stop", "unmet")
+        assert sorted(step["key"] for step in ended["unmet"]) == ["r3", "r4", "r5"]
+        begun = {name: await place.begin(caller=ANOTHER) for name, place in parts.items()}
+        assert {name: (answer["next"], answer["attempt"]) for name, answer in begun.items()} == {
+            "r1": ("skip", 1),
+            "r2": ("skip", 1),
+            "r3": ("perform", 2),
+            "r4": ("reconcile", 1),
+            "r5": ("perform", 1),
         }
-        assert plan["complete"] is False
-        assert (await parts["r5"].begin(caller=ANOTHER))["next"] == "perform"
 
 
 async def test_a_batch_journaled_as_one_operation_is_held_whole(tmp_path: Path) -> None:
@@ -118,10 +145,12 @@ async def test_a_batch_journaled_as_one_operation_is_held_whole(tmp_path: Path) 
             action="email.batch", target=f"{desk.key}@example.org", args={"to": ["r2", "r3"]}, caller=ANOTHER
         )
         assert (rest["next"], rest["reason"]) == ("stop", "possible_duplicate")
+        (step,) = (await desk.plan())["steps"]
+        assert (step["key"], step["state"], step["attempt"]) == (desk.key, "in_doubt", 1)
 
 
 async def test_a_session_that_forgot_everything_finds_all_that_was_done(tmp_path: Path) -> None:
-    """C-9: twelve operations; first by the run's name, then by nothing at all."""
+    """C-9: twelve operations; by the run's name, by the workflow's, and by nothing at all."""
     async with open_desk(tmp_path) as desk:
         for number in range(12):
             await desk.at(f"step-{number}").begin(workflow="weekly-report")
@@ -137,6 +166,15 @@ async def test_a_session_that_forgot_everything_finds_all_that_was_done(tmp_path
         (run,) = found["runs"]
         assert (run["run"], run["workflow"]) == (desk.run, "weekly-report")
         assert run["counts"] == {"succeeded": 10, "in_progress": 2}
+        search = {"workflow": "weekly-report", "limit": 50, "connection": "connection-2"}
+        listed = await call_tool(desk.journal, "find_operations", **search)
+        assert {step["key"]: step["next"] for step in listed["operations"]} == {
+            key: step["next"] for key, step in steps.items()
+        }
+        for number in range(12):
+            again = await desk.at(f"step-{number}").begin(caller=ANOTHER, workflow="weekly-report")
+            assert again["next"] == steps[f"step-{number}"]["next"]
+            assert again["attempt"] == 1
 
 
 async def test_a_receipt_redelivered_by_later_sessions_is_one_receipt(tmp_path: Path) -> None:
@@ -150,6 +188,8 @@ async def test_a_receipt_redelivered_by_later_sessions_is_one_receipt(tmp_path: 
         assert (other["state"], other["next"], other["reason"]) == ("disputed", "ask", "disputed")
         check = await desk.check()
         assert [receipt["external_id"] for receipt in check["receipts"]] == ["m-1", "m-2"]
+        assert (check["attempts_in_all"], check["next"]) == (1, "ask")
+        assert (await desk.begin(caller=ANOTHER))["next"] == "ask"
 
 
 async def _all_steps(desk: Desk) -> dict[str, dict[str, Any]]:
