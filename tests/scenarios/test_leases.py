@@ -26,7 +26,14 @@ async def test_a_dead_owner_is_told_by_its_lease_and_by_nothing_else(tmp_path: P
         desk.clock.advance(1)
         assert held["retry_at"] == desk.clock.text
         taken = await desk.begin(caller=ANOTHER)
-        assert (taken["state"], taken["next"]) == ("in_doubt", "reconcile")
+        assert (taken["state"], taken["next"], taken["reason"]) == ("in_doubt", "reconcile", "in_doubt")
+        assert (await desk.check())["attempts_in_all"] == 1
+        desk.clock.advance(300)
+        looked = (await desk.check(caller=ANOTHER))["as_of"]
+        found = await desk.reconcile("not_performed", as_of=looked, caller=ANOTHER)
+        assert (found["state"], found["reason"]) == ("failed", "recorded")
+        own = await desk.begin(caller=ANOTHER)
+        assert (own["next"], own["attempt"]) == ("perform", 2)
 
 
 async def test_a_begin_decides_anew_whatever_the_plan_said(tmp_path: Path) -> None:
@@ -38,9 +45,13 @@ async def test_a_begin_decides_anew_whatever_the_plan_said(tmp_path: Path) -> No
         assert plan["steps"][0]["next"] == "begin"
         assert plan["as_of"] == desk.clock.text
         desk.clock.advance(5)
-        assert (await desk.begin(caller=ANOTHER))["next"] == "perform"
+        theirs = await desk.begin(caller=ANOTHER)
+        assert (theirs["next"], theirs["attempt"]) == ("perform", 2)
         mine = await desk.begin()
         assert (mine["next"], mine["reason"]) == ("wait", "lease_held")
+        assert mine["as_of"] > plan["as_of"]
+        check = await desk.check()
+        assert (check["attempts_in_all"], check["state"]) == (2, "in_progress")
 
 
 async def test_twenty_callers_at_once_are_one_grant_and_nineteen_waits(tmp_path: Path) -> None:
@@ -57,20 +68,27 @@ async def test_twenty_callers_at_once_are_one_grant_and_nineteen_waits(tmp_path:
                 tasks.start_soon(ask, number)
         assert sorted(answer["next"] for answer in answers) == ["perform"] + ["wait"] * 19
         assert {answer["attempt"] for answer in answers} == {1}
+        assert (await desk.check())["attempts_in_all"] == 1
 
 
 async def test_nothing_that_comes_late_downgrades_what_succeeded(tmp_path: Path) -> None:
-    """L-7: after the receipt the lease runs out, and a failure and an empty look come in."""
+    """L-7: after the receipt a heartbeat comes, the lease runs out, a failure and an empty look come in."""
     async with open_desk(tmp_path) as desk:
         await desk.begin(lookup=LOOKUP)
         await desk.receipt()
-        desk.clock.advance(10_000)
-        assert await desk.state() == "succeeded"
+        for pause_seconds in (1, 10_000):
+            desk.clock.advance(pause_seconds)
+            beat = await desk.progress(attempt=1)
+            assert (beat["state"], beat["next"]) == ("succeeded", "skip")
+            assert (await desk.plan())["counts"] == {"succeeded": 1}
         late = await desk.failure("unknown", error="heartbeat lost")
         assert (late["state"], late["next"]) == ("succeeded", "skip")
         assert (await desk.failure("none", evidence={"status": 400}))["state"] == "succeeded"
         looked = await desk.reconcile("not_performed", as_of=desk.clock.text, caller=ANOTHER)
         assert (looked["state"], looked["next"]) == ("succeeded", "skip")
+        check = await desk.check()
+        assert (check["attempts_in_all"], check["attempts"][0]["outcome"]) == (1, "performed")
+        assert [receipt["accepted"] for receipt in check["receipts"]] == [True]
 
 
 async def test_silence_is_doubt_and_never_failure(tmp_path: Path) -> None:
@@ -82,6 +100,7 @@ async def test_silence_is_doubt_and_never_failure(tmp_path: Path) -> None:
         assert (await desk.begin(caller=ANOTHER))["next"] == "reconcile"
         late = await desk.receipt(attempt=1)
         assert (late["state"], late["next"]) == ("succeeded", "continue")
+        assert (await desk.check())["attempts_in_all"] == 1
 
 
 @pytest.mark.parametrize("jump_seconds", [-3_600, 5 * 3_600])
@@ -99,6 +118,8 @@ async def test_a_wall_clock_that_jumps_permits_nothing(tmp_path: Path, jump_seco
         assert desk.clock.text >= looked["retry_at"]
         found = await desk.reconcile("not_performed", as_of=desk.clock.text, caller=ANOTHER)
         assert found["state"] == "failed"
+        again = await desk.begin(caller=ANOTHER)
+        assert (again["next"], again["attempt"]) == ("perform", 2)
 
 
 async def test_a_live_lease_survives_a_clock_set_back_without_a_second_grant(tmp_path: Path) -> None:
