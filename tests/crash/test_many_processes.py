@@ -49,6 +49,23 @@ def test_of_fifty_simultaneous_begins_over_eight_processes_one_is_granted(tmp_pa
     assert counted == {"perform": 1, "wait": 49}
     assert {answer["operation"] for answer in answers} == {answers[0]["operation"]}
     assert {answer["attempt"] for answer in answers} == {1}
+    assert {answer["reason"] for answer in answers if answer["next"] == "wait"} <= {
+        "lease_held",
+        "lease_held_by_you",
+    }
+
+
+def test_ids_that_fifty_begins_in_one_moment_are_given_are_fifty(tmp_path: Path) -> None:
+    """I-7: the same key in fifty runs, over eight processes (fifty in the long version)."""
+    with sessions(tmp_path, 50 if LONG else PROCESSES) as running:
+        asked = [running[number % len(running)] for number in range(50)]
+        for number, session in enumerate(asked):
+            session.send("begin_operation", **begin("one", run=f"run-{number}"))
+        answers = [session.receive() for session in asked]
+        assert Counter(answer.get("next", str(answer)) for answer in answers) == {"perform": 50}
+        for name in ("operation", "idempotency_key"):
+            assert len({answer[name] for answer in answers}) == 50
+        assert running[0].ask("verify") == {"operations": 50, "faults": []}
 
 
 def test_two_processes_lose_none_of_each_others_begins(tmp_path: Path) -> None:

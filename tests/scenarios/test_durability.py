@@ -49,7 +49,10 @@ async def test_a_locked_journal_is_told_as_unavailable_and_nothing_is_recorded(t
             raw.execute("ROLLBACK")
         assert (await desk.plan())["counts"] == {"in_progress": 1}
         assert (await desk.receipt())["state"] == "succeeded"
-        assert (await desk.at("other").begin())["next"] == "perform"
+        begun = await desk.at("other").begin()
+        assert (begun["next"], begun["reason"], begun["attempt"]) == ("perform", "first_attempt", 1)
+        check = await desk.check()
+        assert (check["attempts_in_all"], len(check["receipts"])) == (1, 1)
 
 
 async def test_a_full_disk_grants_nothing_and_keeps_the_question_open(tmp_path: Path) -> None:
@@ -69,7 +72,10 @@ async def test_a_full_disk_grants_nothing_and_keeps_the_question_open(tmp_path: 
         assert (await desk.begin(caller=ANOTHER))["reason"] == "lease_held"
         await limit_pages(desk, to_spare=None)
         assert (await desk.receipt(evidence=large))["state"] == "succeeded"
-        assert (await desk.at("other").begin(args=large))["next"] == "perform"
+        begun = await desk.at("other").begin(args=large)
+        assert (begun["next"], begun["attempt"]) == ("perform", 1)
+        check = await desk.check()
+        assert (check["attempts_in_all"], len(check["receipts"])) == (1, 1)
         assert (await desk.journal.reader.verify()).faults == ()
 
 
@@ -83,6 +89,22 @@ async def test_flipped_bytes_are_an_error_and_never_a_new_journal(tmp_path: Path
     assert fault.value.recorded is False
     assert fault.value.retryable is False
     assert _content(tmp_path / "journal.db") == before
+
+
+@pytest.mark.parametrize("part", [1 / 2, 0, None], ids=["halved", "emptied", "removed"])
+async def test_a_cut_side_file_is_never_taken_for_a_new_journal(tmp_path: Path, part: float | None) -> None:
+    """J-3: what was acknowledged is there, and no other journal is made in its place."""
+    async with open_desk(tmp_path) as desk:
+        await desk.begin()
+        identity = desk.journal.identity
+    _cut_side_files(tmp_path, part=part)
+    async with open_desk(tmp_path) as desk:
+        assert desk.journal.identity == identity
+        again = await desk.begin(caller=ANOTHER)
+        assert (again["next"], again["reason"], again["attempt"]) == ("wait", "lease_held", 1)
+        assert (await desk.journal.reader.verify()).faults == ()
+        begun = await desk.at("next").begin()
+        assert (begun["next"], begun["attempt"]) == ("perform", 1)
 
 
 @pytest.mark.parametrize("content", [b"", b"not a database " * 400])
@@ -194,6 +216,16 @@ async def _begin_all(folder: Path, *, steps: int) -> None:
 
 def _content(path: Path) -> bytes:
     return path.read_bytes()
+
+
+def _cut_side_files(folder: Path, *, part: float | None) -> None:
+    """Leave `part` of every file beside the journal, or remove them."""
+    for path in folder.iterdir():
+        if path.name != "journal.db":
+            if part is None:
+                path.unlink()
+            else:
+                os.truncate(path, int(path.stat().st_size * part))
 
 
 def _overwrite(path: Path) -> None:

@@ -38,6 +38,8 @@ async def test_a_stale_snapshot_taken_in_again_reopens_nothing_and_is_told(tmp_p
             assert not taken.changed
             assert [(found.kind, found.journal) for found in taken.conflicts] == [("state", "succeeded")]
         assert words(await desk.begin(caller=ANOTHER)) == "skip already_succeeded"
+        check = await desk.check()
+        assert (check["state"], check["attempts_in_all"], len(check["receipts"])) == ("succeeded", 1, 1)
         assert (await desk.journal.reader.verify()).faults == ()
 
 
@@ -58,3 +60,6 @@ async def test_an_agent_that_retries_after_a_month_is_answered_by_the_tombstone(
         assert [receipt["external_id"] for receipt in again["receipts"]] == ["m-1"]
         assert words(await doubtful.begin(caller=ANOTHER, payload="Dear Bob")) == "reconcile in_doubt"
         assert (await doubtful.check(detail="payload"))["content"] == "Dear Bob"
+        assert (await desk.plan())["counts"] == {"succeeded": 1, "in_doubt": 1}
+        assert [(await place.check())["attempts_in_all"] for place in (desk, doubtful)] == [1, 1]
+        assert (await desk.journal.reader.verify()).faults == ()

@@ -4,6 +4,7 @@ What has to be said over the wire (M-11, M-12) is in `test_transport.py`.
 """
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from counterfoil.store.domain.commands import BeginOperation, Lookup
 from counterfoil.store.errors import Fault, InvalidArgument, NotFound, TooLarge
 from journals import AGENT, ANOTHER, Desk, open_desk
+from scenarios.servers import Server, ServerFault
 from scenarios.tools import call_tool
 
 pytestmark = pytest.mark.anyio
@@ -36,6 +38,10 @@ async def test_an_invented_id_finds_nothing_creates_nothing_and_helps(tmp_path: 
             ("record_receipt", {"external_id": "m-1"}),
             ("record_failure", {"attempt": 1, "effect": "unknown", "error": "x"}),
             ("reconcile_operation", {"finding": "not_performed", "checked_with": "x"}),
+            ("record_progress", {"attempt": 1}),
+            ("close_operation", {"outcome": "cancelled", "reason": "x"}),
+            ("request_authority", {"why": "x"}),
+            ("verify_operation", {}),
         ):
             with pytest.raises(NotFound) as fault:
                 await call_tool(desk.journal, tool, operation=unknown, **more)
@@ -47,8 +53,9 @@ async def test_an_invented_id_finds_nothing_creates_nothing_and_helps(tmp_path: 
                 await call_tool(desk.journal, tool, operation=UUID, **more)
             assert wrong.value.field == "operation"
         assert await counts(desk) == {"in_progress": 1}
+        assert (await desk.check())["attempts_in_all"] == 1
         invented = await desk.at(UUID).begin()
-        assert invented["next"] == "perform"
+        assert (invented["next"], invented["reason"], invented["attempt"]) == ("perform", "first_attempt", 1)
         assert "open without an outcome" in invented["warnings"][0]
 
 
@@ -70,6 +77,7 @@ async def test_the_wrong_kind_of_id_is_called_by_its_name(tmp_path: Path, given:
             await call_tool(desk.journal, "check_operation", operation=given)
         assert kind.lower() in fault.value.message.lower()
         assert "run and key" in fault.value.fix
+        assert await counts(desk) == {"in_progress": 1}
 
 
 async def test_the_identity_is_taken_wherever_an_id_is(tmp_path: Path) -> None:
@@ -85,7 +93,15 @@ async def test_the_identity_is_taken_wherever_an_id_is(tmp_path: Path) -> None:
         )
         stored = await call_tool(desk.journal, "record_receipt", external_id="m-1", **named)
         checked = await call_tool(desk.journal, "check_operation", **named)
-        assert {answer["operation"] for answer in (failed, looked, stored, checked)} == {begun["operation"]}
+        begun_again = await call_tool(
+            desk.journal, "begin_operation", action="email.send", target=f"{desk.key}@example.org", **named
+        )
+        closed = await call_tool(desk.journal, "close_operation", outcome="cancelled", reason="x", **named)
+        answers = (failed, looked, stored, checked, begun_again, closed)
+        assert {answer["operation"] for answer in answers} == {begun["operation"]}
+        assert [answer["state"] for answer in answers] == ["in_doubt"] * 2 + ["succeeded"] * 4
+        assert (begun_again["next"], closed["next"], closed["reason"]) == ("skip", "stop", "unmet")
+        assert checked["attempts_in_all"] == 1
 
 
 async def test_objects_given_as_text_are_the_same_objects(tmp_path: Path) -> None:
@@ -106,6 +122,9 @@ async def test_objects_given_as_text_are_the_same_objects(tmp_path: Path) -> Non
             desk.journal, "record_receipt", operation=begun["operation"], external_id='{"id":1}'
         )
         assert (stored["state"], stored["receipt"]["external_id"]) == ("succeeded", '{"id":1}')
+        kept = await call_tool(desk.journal, "check_operation", run="r", key="null")
+        assert (kept["attempts_in_all"], kept["state"]) == (1, "succeeded")
+        assert [receipt["external_id"] for receipt in kept["receipts"]] == ['{"id":1}']
         null = await call_tool(
             desk.journal, "begin_operation", run="r", key="payload", action="note.write", payload="null"
         )
@@ -151,11 +170,13 @@ async def test_an_invented_error_does_not_justify_a_second_attempt(tmp_path: Pat
         await desk.begin(lookup=Lookup(tool="mail.search"))
         said = await desk.failure("none", error="Read-only file system", evidence=evidence)
         assert (said["state"], said["next"]) == ("in_doubt", "reconcile")
-        assert (await desk.begin())["next"] == "reconcile"
+        again = await desk.begin()
+        assert (again["next"], again["reason"]) == ("reconcile", "in_doubt")
+        assert (await desk.check())["attempts_in_all"] == 1
 
 
 async def test_a_begin_reminds_of_what_its_caller_left_open(tmp_path: Path) -> None:
-    """M-8: A was begun and nothing recorded; the begin of B names it."""
+    """M-8: A was begun and nothing recorded; the begin of B names it, and the run cannot end as complete."""
     async with open_desk(tmp_path) as desk:
         first = await desk.at("A").begin()
         second = await desk.at("B").begin()
@@ -163,7 +184,16 @@ async def test_a_begin_reminds_of_what_its_caller_left_open(tmp_path: Path) -> N
         assert any(first["operation"] in warning for warning in second["warnings"])
         other = await desk.at("C").begin(caller=ANOTHER)
         assert "warnings" not in other
-        assert (await desk.plan())["complete"] is False
+        plan = await desk.plan()
+        assert (plan["complete"], plan["counts"]) == (False, {"in_progress": 3})
+        for key in "BC":
+            await desk.at(key).receipt(external_id=f"m-{key}")
+        ended = await call_tool(desk.journal, "finish_run", run=desk.run, outcome="completed")
+        assert (ended["next"], ended["reason"]) == ("stop", "unmet")
+        assert [(step["key"], step["state"]) for step in ended["unmet"]] == [("A", "in_progress")]
+        await desk.at("A").receipt(external_id="m-A")
+        ended = await call_tool(desk.journal, "finish_run", run=desk.run, outcome="completed")
+        assert (ended["next"], ended["reason"]) == ("continue", "finished")
 
 
 async def test_a_receipt_of_what_was_never_begun_is_kept_and_marked(tmp_path: Path) -> None:
@@ -172,10 +202,16 @@ async def test_a_receipt_of_what_was_never_begun_is_kept_and_marked(tmp_path: Pa
         stray, weak = desk.at("stray"), desk.at("weak")
         kept = await stray.receipt(action="email.send", target="stray@example.org")
         assert (kept["state"], kept["receipt"]["unannounced"]) == ("succeeded", True)
-        assert (await stray.begin())["next"] == "skip"
+        begun = await stray.begin()
+        assert (begun["next"], begun["reason"]) == ("skip", "already_succeeded")
+        assert [receipt["unannounced"] for receipt in begun["receipts"]] == [True]
         claimed = await weak.receipt(action="email.send", target="weak@example.org", external_id=None)
         assert (claimed["state"], claimed["reason"]) == ("in_doubt", "receipt_too_weak")
-        assert (await weak.begin())["next"] == "reconcile"
+        held = await weak.begin()
+        assert (held["next"], held["reason"]) == ("reconcile", "in_doubt")
+        for place in (stray, weak):
+            (attempt,) = (await place.check())["attempts"]
+            assert (attempt["attempt"], attempt["granted_as"]) == (0, "unannounced")
 
 
 async def test_no_secret_reaches_the_disk_or_an_answer(tmp_path: Path) -> None:
@@ -218,6 +254,40 @@ async def test_no_secret_reaches_the_disk_or_an_answer(tmp_path: Path) -> None:
     assert modes == {0o600}
 
 
+def test_no_secret_reaches_the_log_or_an_answer_of_the_running_server(tmp_path: Path) -> None:
+    """M-9: every log line on, faults forced, and a kill that leaves the side files as they are."""
+    secrets = (TOKEN, "SuperSecret12345", "MIIEpAIBAAKCAQEAx3kP0mZ9")
+    args = {"headers": {"Authorization": f"Bearer {TOKEN}"}, "url": "https://x/?apikey=SuperSecret12345"}
+    step = {"run": "r", "key": "k", "action": "http.post", "target": "https://x/?token=" + TOKEN}
+    told: list[Any] = []
+    with Server(tmp_path, COUNTERFOIL_LOG="debug").start() as server:
+        told.append(server.call("begin_operation", **step, args=args, payload=PEM))
+        assert told[-1]["next"] == "perform"
+        for tool, given in (
+            ("begin_operation", {**step, "args": args, "api_key": "SuperSecret12345"}),
+            ("begin_operation", {**step, "key": f"k {TOKEN}", "args": args}),
+            ("begin_operation", {**step, "args": args, "lease_seconds": TOKEN}),
+            ("check_operation", {"operation": TOKEN}),
+            ("record_receipt", {"run": "r", "key": TOKEN, "external_id": "m"}),
+        ):
+            with pytest.raises(ServerFault) as raised:
+                server.call(tool, **given)
+            told.append(raised.value.fault)
+        echo = {"run": "r", "key": "k", "external_id": "m-1", "evidence": {"echo": TOKEN, "pem": PEM}}
+        stored = server.call("record_receipt", **echo)
+        assert stored["state"] == "succeeded"
+        same = server.call("begin_operation", **step, args=args, payload=PEM)
+        assert (same["next"], same["reason"]) == ("skip", "already_succeeded")
+        told += [stored, same, server.call("check_operation", run="r", key="k", detail="full")]
+        server.end_by(signal.SIGKILL)
+    content, _ = _on_disk(tmp_path)
+    # The log lies beside the journal and is part of what was read.
+    assert b"answered with the fault" in content
+    for secret in secrets:
+        assert secret.encode() not in content
+        assert secret not in json.dumps(told)
+
+
 async def test_text_from_outside_comes_back_as_bounded_data_only(tmp_path: Path) -> None:
     """M-10: it can neither act on a terminal, nor pass for an answer, nor enter what the server says."""
     hostile = (
@@ -244,6 +314,8 @@ async def test_text_from_outside_comes_back_as_bounded_data_only(tmp_path: Path)
             assert text.isprintable()
             assert len(text) < 4_000
         assert not any(text.startswith(("SYSTEM", '{"next":"perform"')) for text in _guidances(answers))
+        (step,) = [step for step in answers[-1]["steps"] if step["key"] == desk.key]
+        assert (step["state"], step["next"], step["attempt"]) == ("in_doubt", "reconcile", 1)
 
 
 async def test_a_body_over_its_limit_is_refused_whole_and_repeats_add_no_rows(tmp_path: Path) -> None:
@@ -264,6 +336,9 @@ async def test_a_body_over_its_limit_is_refused_whole_and_repeats_add_no_rows(tm
             assert (await desk.begin(caller=ANOTHER))["next"] == "wait"
         assert len(await desk.journal.reader.tail(limit=1_000)) == events
         assert await counts(desk) == {"in_progress": 1}
+        check = await desk.check()
+        assert check["attempts_in_all"] == 1
+        assert "receipts" not in check
 
 
 def _on_disk(folder: Path) -> tuple[bytes, set[int]]:

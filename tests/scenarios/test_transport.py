@@ -188,6 +188,9 @@ def test_a_restart_loses_nothing_and_another_session_may_record(tmp_path: Path) 
         assert (again["next"], again["reason"]) == ("wait", "lease_held")
         stored = server.call("record_receipt", run=RUN, key="a", external_id="m-1", attempt=1)
         assert (stored["operation"], stored["state"]) == (begun["operation"], "succeeded")
+        check = server.call("check_operation", run=RUN, key="a")
+        assert (check["attempts_in_all"], len(check["receipts"])) == (1, 1)
+        assert server.call("begin_operation", **begin("a"))["next"] == "skip"
 
 
 def test_every_message_delivered_twice_changes_nothing(tmp_path: Path) -> None:
@@ -214,6 +217,49 @@ def test_every_message_delivered_twice_changes_nothing(tmp_path: Path) -> None:
             assert (twice.get("attempt"), twice["state"]) == (once.get("attempt"), once["state"])
         assert after["state"] == "succeeded"
         assert after["attempts_in_all"] == 2
+
+
+def test_every_message_about_runs_delivered_twice_changes_nothing(tmp_path: Path) -> None:
+    """X-7: the tools of runs, of permission and of the decision, each sent twice with the id of its call."""
+    step = {"key": "a", "action": "email.send", "target": "a@example.org"}
+    given_up = {**step, "key": "b", "target": "b@example.org"}
+    calls = [
+        ("begin_run", {"run": RUN, "plan": [step, given_up], "workflow": "weekly-report"}),
+        ("request_authority", {"run": RUN, "key": "a", "why": "it is due"}),
+        ("begin_operation", {"run": RUN, **step}),
+        ("record_progress", {"run": RUN, "key": "a", "attempt": 1, "message": "half", "fraction": 0.5}),
+        ("record_progress", {"run": RUN, "message": "half of the run"}),
+        ("record_receipt", {"run": RUN, "key": "a", "kind": "message", "external_id": "m-1"}),
+        ("close_operation", {"run": RUN, "key": "b", "outcome": "cancelled", "reason": "not needed"}),
+        ("finish_run", {"run": RUN, "outcome": "completed"}),
+    ]
+    with Server(tmp_path).start() as server:
+
+        def seen() -> Any:
+            found = [server.call("resume_plan", run=RUN, include="all")]
+            found += [server.call("check_operation", run=RUN, key=key, detail="full") for key in "ab"]
+            return [without_times(answer) for answer in found]
+
+        for number, (tool, given) in enumerate(calls):
+            call_id = f"the-call-number-{number}"
+            once = server.call(tool, **given, call_id=call_id)
+            before = seen()
+            twice = server.call(tool, **given, call_id=call_id)
+            assert once["next"] not in ("stop", "ask", "wait"), once
+            assert (twice["next"], twice.get("state")) == (once["next"], once.get("state"))
+            assert seen() == before, tool
+        plan, sent, cancelled = seen()
+        assert plan["counts"] == {"succeeded": 1, "cancelled": 1}
+        assert (sent["state"], sent["attempts_in_all"], len(sent["receipts"])) == ("succeeded", 1, 1)
+        assert (cancelled["state"], cancelled["attempts_in_all"]) == ("cancelled", 0)
+
+
+def without_times(answer: Any) -> Any:
+    """Give an answer without what grows by itself while one looks."""
+    if isinstance(answer, dict):
+        moving = ("as_of", "age_seconds", "settle_until")
+        return {name: without_times(value) for name, value in answer.items() if name not in moving}
+    return [without_times(item) for item in answer] if isinstance(answer, list) else answer
 
 
 def test_eight_mixed_calls_of_one_turn_are_all_answered_rightly(tmp_path: Path) -> None:
@@ -244,6 +290,9 @@ def test_eight_mixed_calls_of_one_turn_are_all_answered_rightly(tmp_path: Path) 
         assert given["failure"]["state"] == "in_doubt"
         plan = server.call("resume_plan", run=RUN)
         assert plan["counts"] == {"succeeded": 1, "in_progress": 1, "in_doubt": 1}
+        checks = {key: server.call("check_operation", run=RUN, key=key) for key in ("done", "new", "open")}
+        assert {key: check["attempts_in_all"] for key, check in checks.items()} == dict.fromkeys(checks, 1)
+        assert len(checks["done"]["receipts"]) == 1
 
 
 HOSTILE = [
