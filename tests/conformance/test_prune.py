@@ -126,6 +126,10 @@ async def test_a_body_that_no_event_refers_to_is_not_stored(tmp_path: Path) -> N
 
 
 async def test_nothing_that_is_open_is_ever_pruned(tmp_path: Path) -> None:
+    """G-3: however old it is.
+
+    Reported: zenml-io/kitaru#876, apache/iceberg#14196.
+    """
     clock = FakeClock()
     async with open_desk(tmp_path, clock=clock) as desk:
         await begun(desk.at("in-doubt"))
@@ -167,6 +171,10 @@ async def test_a_dry_run_tells_the_same_and_removes_nothing(tmp_path: Path) -> N
 
 
 async def test_reclaiming_leaves_nothing_of_what_was_pruned_on_the_disk(tmp_path: Path) -> None:
+    """G-1: the file gets smaller by what is told.
+
+    Reported: langchain-ai/openwiki#257, langchain-ai/openwiki#476.
+    """
     clock = FakeClock()
     async with open_desk(tmp_path, clock=clock) as desk:
         for number in range(50):

@@ -175,6 +175,10 @@ async def test_a_newer_schema_is_refused_and_left_as_it_is(tmp_path: Path) -> No
 
 
 async def test_an_open_journal_that_a_newer_program_migrates_is_no_longer_written(tmp_path: Path) -> None:
+    """J-8: the newer one came while the older ran.
+
+    Reported: simonw/sqlite-migrate#13, open-gsd/gsd-pi#1334, Untrivial-ai/agent-orchestrator#4503.
+    """
     newer = write_sql(tmp_path / "new", migrations={"0001_a.sql": MIGRATION_1, "0002_b.sql": MIGRATION_2})
     async with await open_small(tmp_path / "j.db") as old:
         await old.write(adding("a"))
@@ -190,6 +194,10 @@ async def test_an_open_journal_that_a_newer_program_migrates_is_no_longer_writte
 async def test_a_file_system_without_true_locks_is_refused(
     tmp_path: Path, kind: str, version: tuple[int, ...]
 ) -> None:
+    """J-3: whatever the mode, where locks or shared memory cannot be relied on.
+
+    Reported: NousResearch/hermes-agent#110848, Gentleman-Programming/engram#1292, anomalyco/opencode#14970.
+    """
     mounts = tmp_path / "mounts"
     mounts.write_text(
         f"21 1 8:1 / / rw - ext4 /dev/a rw\n22 21 0:5 / {tmp_path} rw shared:1 - {kind} srv rw\n"
@@ -223,6 +231,10 @@ async def test_the_deepest_and_last_mount_tells_the_file_system(tmp_path: Path) 
 
 @pytest.mark.parametrize(("target", "mode"), [("j.db", 0o400), ("", 0o500)])
 def test_what_may_not_be_written_is_refused(tmp_path: Path, target: str, mode: int) -> None:
+    """O-1: the file, or the folder that its side files need.
+
+    Reported: Gentleman-Programming/engram#1292.
+    """
     folder = tmp_path / "d"
     code = """
 import os
@@ -271,6 +283,10 @@ async def test_a_journal_that_vanishes_while_open_is_never_made_anew(tmp_path: P
 
 
 async def test_a_truncated_journal_is_corrupt_and_never_without_rows(tmp_path: Path) -> None:
+    """J-3: its end is missing.
+
+    Reported: NousResearch/hermes-agent#110848, Gentleman-Programming/engram#1292, anomalyco/opencode#14970.
+    """
     path = tmp_path / "j.db"
     async with await open_small(path) as database:
         await database.write(adding("a"))

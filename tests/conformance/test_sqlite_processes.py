@@ -109,6 +109,10 @@ def newer_sql(tmp_path: Path) -> Path:
 async def test_a_migration_killed_in_the_middle_is_undone_and_then_done(
     path: Path, sql: Path, newer_sql: Path
 ) -> None:
+    """J-8: a program of before still works on it in between.
+
+    Reported: simonw/sqlite-migrate#13, open-gsd/gsd-pi#1334, Untrivial-ai/agent-orchestrator#4503.
+    """
     async with await open_small(path, sql=sql) as database:
         await database.write(adding("a"))
     child = start_child(OPEN_AND_ADD, path, newer_sql, "b", failpoints="during_migration=kill")
@@ -124,6 +128,10 @@ async def test_a_migration_killed_in_the_middle_is_undone_and_then_done(
 async def test_two_servers_that_migrate_at_once_migrate_once(
     tmp_path: Path, path: Path, sql: Path, newer_sql: Path
 ) -> None:
+    """J-8: the second finds it done.
+
+    Reported: simonw/sqlite-migrate#13, open-gsd/gsd-pi#1334, Untrivial-ai/agent-orchestrator#4503.
+    """
     async with await open_small(path, sql=sql) as database:
         await database.write(adding("a"))
     barrier = tmp_path / "barrier"
@@ -194,6 +202,10 @@ async def test_many_processes_that_write_at_once_lose_nothing(path: Path, sql: P
 
 
 async def test_a_disk_that_takes_no_more_is_a_fault_and_passes(path: Path, sql: Path) -> None:
+    """J-5: the file or its side file may not grow, by the system's own limit.
+
+    Reported: datafusion-contrib/datafusion-table-providers#208.
+    """
     code = """
 import resource, signal
 from counterfoil.store.errors import JournalUnavailable

@@ -67,7 +67,10 @@ def cores(request: pytest.FixtureRequest) -> Any:
 def test_a_kill_while_beginning_leaves_all_of_the_begin_or_nothing(
     tmp_path: Path, place: str, cores: str
 ) -> None:
-    """C-1: before the begin's commit the next session may act, after it must look first."""
+    """C-1: before the begin's commit the next session may act, after it must look first.
+
+    Reported: langchain-ai/langgraph#8039.
+    """
     with Session(tmp_path, failpoints=f"{place}=kill") as session:
         assert until_death(session) == {}
         assert session.was_killed()
@@ -89,7 +92,10 @@ def test_a_kill_while_beginning_leaves_all_of_the_begin_or_nothing(
 def test_a_kill_while_recording_leaves_the_whole_receipt_or_a_question(
     tmp_path: Path, place: str, cores: str
 ) -> None:
-    """C-1: the effect has happened; it is `succeeded` or in doubt, never torn and never to be done again."""
+    """C-1: the effect has happened; it is `succeeded` or in doubt, never torn and never to be done again.
+
+    Reported: langchain-ai/langgraph#8039.
+    """
     with Session(tmp_path, failpoints=f"{place}=kill@2") as session:
         assert until_death(session)["next"] == "perform"
         assert session.was_killed()
@@ -110,7 +116,10 @@ def test_a_kill_while_recording_leaves_the_whole_receipt_or_a_question(
 def test_a_kill_between_the_reply_and_the_record_is_held_until_somebody_looked(
     tmp_path: Path, has_performed: bool
 ) -> None:
-    """C-1 and C-3: a bare claim is never a result, before the effect and after it."""
+    """C-1 and C-3: a bare claim is never a result, before the effect and after it.
+
+    Reported: langchain-ai/langgraph#8039, crewAIInc/crewAI#5802, crewAIInc/crewAI#5822.
+    """
     with Session(tmp_path) as session:
         assert session.ask("begin_operation", **BEGIN)["next"] == "perform"
         if has_performed:
@@ -126,7 +135,10 @@ def test_a_kill_between_the_reply_and_the_record_is_held_until_somebody_looked(
 
 
 def test_a_step_killed_at_its_limit_three_times_has_its_effect_once(tmp_path: Path) -> None:
-    """C-4: each session begins, acts if it may, and is killed before it can record."""
+    """C-4: each session begins, acts if it may, and is killed before it can record.
+
+    Reported: recoupable/app#1918.
+    """
     answers = []
     for number in range(3):
         with Session(tmp_path, ahead_seconds=number * LATER_SECONDS) as session:
@@ -148,7 +160,10 @@ def test_a_step_killed_at_its_limit_three_times_has_its_effect_once(tmp_path: Pa
 
 @pytest.mark.parametrize("passing", [1, 2, 3])
 def test_a_kill_of_the_resuming_session_changes_nothing_of_the_promise(tmp_path: Path, passing: int) -> None:
-    """C-1, twice in a row: killed after the effect, and again while beginning, looking or recording anew."""
+    """C-1, twice in a row: killed after the effect, and again while beginning, looking or recording anew.
+
+    Reported: langchain-ai/langgraph#8039.
+    """
     with Session(tmp_path) as session:
         session.ask("begin_operation", **BEGIN)
         session.kill()
@@ -161,7 +176,11 @@ def test_a_kill_of_the_resuming_session_changes_nothing_of_the_promise(tmp_path:
 
 @pytest.mark.parametrize("place", ["during_migration", "before_begin"])
 def test_a_kill_while_the_journal_is_made_leaves_none_or_a_whole_one(tmp_path: Path, place: str) -> None:
-    """J-8 and C-1: the next session starts as if nothing had been, or goes on."""
+    """J-8 and C-1: the next session starts as if nothing had been, or goes on.
+
+    Reported: simonw/sqlite-migrate#13, open-gsd/gsd-pi#1334, Untrivial-ai/agent-orchestrator#4503,
+    langchain-ai/langgraph#8039.
+    """
     with Session(tmp_path, failpoints=f"{place}=kill") as session:
         with pytest.raises((Died, BrokenPipeError)):
             session.ask("begin_operation", **BEGIN)
@@ -170,7 +189,10 @@ def test_a_kill_while_the_journal_is_made_leaves_none_or_a_whole_one(tmp_path: P
 
 
 def test_every_step_of_a_workflow_is_had_once_wherever_its_sessions_are_killed(tmp_path: Path) -> None:
-    """C-1 and C-8: three steps, a session killed at one write further each time, until one gets through."""
+    """C-1 and C-8: three steps, a session killed at one write further each time, until one gets through.
+
+    Reported: langchain-ai/langgraph#8039, Immersion-Facilitee/immersion-facile#5209, PostHog/posthog#66456.
+    """
     steps = [{**BEGIN, "key": f"step-{n}", "target": f"{n}@example.org"} for n in range(3)]
     for number in range(40):
         with Session(
@@ -188,7 +210,10 @@ def test_every_step_of_a_workflow_is_had_once_wherever_its_sessions_are_killed(t
 
 
 def test_every_acknowledged_begin_is_there_after_a_kill_right_behind_the_reply(tmp_path: Path) -> None:
-    """C-2: fifty times (two hundred in the long version)."""
+    """C-2: fifty times (two hundred in the long version).
+
+    Reported: langchain-ai/langgraph#8764.
+    """
     keys = [f"step-{number}" for number in range(200 if LONG else 50)]
     # Sessions start ahead of their turn, so that the test does not wait for fifty interpreters in a row.
     with Session(tmp_path) as first:

@@ -39,7 +39,10 @@ def begin(key: str, **fields: Any) -> dict[str, Any]:
 
 
 def test_of_fifty_simultaneous_begins_over_eight_processes_one_is_granted(tmp_path: Path) -> None:
-    """L-6: one `perform`, forty-nine `wait`, no error."""
+    """L-6: one `perform`, forty-nine `wait`, no error.
+
+    Reported: anthropics/claude-code#91353, PrefectHQ/prefect#8880.
+    """
     with sessions(tmp_path, PROCESSES) as running:
         asked = [running[number % PROCESSES] for number in range(50)]
         for session in asked:
@@ -56,7 +59,10 @@ def test_of_fifty_simultaneous_begins_over_eight_processes_one_is_granted(tmp_pa
 
 
 def test_ids_that_fifty_begins_in_one_moment_are_given_are_fifty(tmp_path: Path) -> None:
-    """I-7: the same key in fifty runs, over eight processes (fifty in the long version)."""
+    """I-7: the same key in fifty runs, over eight processes (fifty in the long version).
+
+    Reported: hashicorp/terraform-provider-aws#39625.
+    """
     with sessions(tmp_path, 50 if LONG else PROCESSES) as running:
         asked = [running[number % len(running)] for number in range(50)]
         for number, session in enumerate(asked):
@@ -69,7 +75,10 @@ def test_ids_that_fifty_begins_in_one_moment_are_given_are_fifty(tmp_path: Path)
 
 
 def test_two_processes_lose_none_of_each_others_begins(tmp_path: Path) -> None:
-    """L-9: two hundred each; every acknowledged one is there, and the log is whole."""
+    """L-9: two hundred each; every acknowledged one is there, and the log is whole.
+
+    Reported: modelcontextprotocol/servers#4797, hivecommons/hive#4785.
+    """
     count = 200
     with sessions(tmp_path, 2) as running:
         for number in range(count):
@@ -82,7 +91,11 @@ def test_two_processes_lose_none_of_each_others_begins(tmp_path: Path) -> None:
 
 
 def test_a_crowd_waits_for_a_lock_without_losing_a_begin(tmp_path: Path) -> None:
-    """J-2: eight begin while another program holds the lock; each gets through or is told why not."""
+    """J-2: eight begin while another program holds the lock; each gets through or is told why not.
+
+    Reported: mksglu/context-mode#218, kenn-io/msgvault#226, awslabs/mcp#3711,
+    buildingjoshbetter/TrueMemory#401.
+    """
     count = 100 if LONG else 25
     with sessions(tmp_path, PROCESSES) as running:
         blocker = sqlite3.connect(tmp_path / "journal.db", isolation_level=None, check_same_thread=False)
@@ -105,7 +118,10 @@ def test_a_crowd_waits_for_a_lock_without_losing_a_begin(tmp_path: Path) -> None
 
 
 def test_a_session_killed_among_others_holds_nobody_up(tmp_path: Path) -> None:
-    """L-9 and C-1: one of four dies in the middle of a commit; each effect is had once."""
+    """L-9 and C-1: one of four dies in the middle of a commit; each effect is had once.
+
+    Reported: modelcontextprotocol/servers#4797, hivecommons/hive#4785, langchain-ai/langgraph#8039.
+    """
     with ExitStack() as stack:
         dying = stack.enter_context(Session(tmp_path, failpoints="before_commit=kill@3"))
         others = [stack.enter_context(Session(tmp_path)) for _ in range(3)]
@@ -130,7 +146,10 @@ def test_a_session_killed_among_others_holds_nobody_up(tmp_path: Path) -> None:
 
 
 def test_two_sessions_that_resume_at_once_have_the_effect_once(tmp_path: Path) -> None:
-    """C-4 and L-5: both read the same plan; the begin decides anew, and the second waits."""
+    """C-4 and L-5: both read the same plan; the begin decides anew, and the second waits.
+
+    Reported: recoupable/app#1918, dbos-inc/dbos-transact-java#491, dbos-inc/dbos-transact-py#742.
+    """
     with Session(tmp_path) as session:
         session.ask("begin_operation", **begin("one"))
         session.kill()

@@ -19,7 +19,10 @@ AFTER_THE_LEASE = 301
 
 
 async def test_a_bare_claim_is_never_taken_for_a_result(tmp_path: Path) -> None:
-    """C-3: begun, then dead before the effect; held, and saying that it was done does not settle it."""
+    """C-3: begun, then dead before the effect; held, and saying that it was done does not settle it.
+
+    Reported: crewAIInc/crewAI#5802, crewAIInc/crewAI#5822.
+    """
     async with open_desk(tmp_path) as desk:
         await desk.begin(lookup=LOOKUP)
         desk.clock.advance(AFTER_THE_LEASE)
@@ -35,7 +38,10 @@ async def test_a_bare_claim_is_never_taken_for_a_result(tmp_path: Path) -> None:
 
 
 async def test_a_step_killed_before_its_receipt_is_granted_once(tmp_path: Path) -> None:
-    """C-4: three sessions, each killed at the limit; one grant, no receipt, and never a second mail."""
+    """C-4: three sessions, each killed at the limit; one grant, no receipt, and never a second mail.
+
+    Reported: recoupable/app#1918.
+    """
     async with open_desk(tmp_path) as desk:
         answers = []
         for _ in range(3):
@@ -48,7 +54,10 @@ async def test_a_step_killed_before_its_receipt_is_granted_once(tmp_path: Path) 
 
 
 async def test_a_replay_from_the_top_finds_the_finished_steps_with_their_receipts(tmp_path: Path) -> None:
-    """C-5: A and B are done; the workflow starts again and does C only."""
+    """C-5: A and B are done; the workflow starts again and does C only.
+
+    Reported: langchain-ai/langgraph#7780, rancher/rancher-ai-agent#136.
+    """
     async with open_desk(tmp_path) as desk:
         for key in "AB":
             await desk.at(key).begin()
@@ -66,7 +75,10 @@ async def test_a_replay_from_the_top_finds_the_finished_steps_with_their_receipt
 async def test_a_new_session_of_the_same_run_does_not_repeat_what_was_approved_and_done(
     tmp_path: Path,
 ) -> None:
-    """C-6: the tool ran, then the model call failed, and the run was started anew."""
+    """C-6: the tool ran, then the model call failed, and the run was started anew.
+
+    Reported: microsoft/agent-framework#7458.
+    """
     clock = FakeClock()
     async with open_desk(tmp_path, clock=clock) as desk:
         await desk.begin()
@@ -81,7 +93,10 @@ async def test_a_new_session_of_the_same_run_does_not_repeat_what_was_approved_a
 
 
 async def test_an_interrupted_turn_is_held_and_giving_up_needs_a_person(tmp_path: Path) -> None:
-    """C-7: stopped between begin and receipt; cancelling does not mean that it did not happen."""
+    """C-7: stopped between begin and receipt; cancelling does not mean that it did not happen.
+
+    Reported: openai/codex#9042.
+    """
     async with open_desk(tmp_path) as desk:
         await desk.begin(action="pr.open", lookup=LOOKUP)
         desk.clock.advance(AFTER_THE_LEASE)
@@ -100,7 +115,10 @@ async def test_an_interrupted_turn_is_held_and_giving_up_needs_a_person(tmp_path
 
 
 async def test_each_part_of_a_batch_stands_for_itself(tmp_path: Path) -> None:
-    """C-8: two sent, one rejected, one begun, one untouched; only what may be sent again is."""
+    """C-8: two sent, one rejected, one begun, one untouched; only what may be sent again is.
+
+    Reported: Immersion-Facilitee/immersion-facile#5209, PostHog/posthog#66456.
+    """
     names = ("r1", "r2", "r3", "r4", "r5")
     plan = [{"key": name, "action": "email.send", "target": f"{name}@example.org"} for name in names]
     async with open_desk(tmp_path) as desk:
@@ -135,7 +153,10 @@ async def test_each_part_of_a_batch_stands_for_itself(tmp_path: Path) -> None:
 
 
 async def test_a_batch_journaled_as_one_operation_is_held_whole(tmp_path: Path) -> None:
-    """C-8: nobody is told to send all of it again."""
+    """C-8: nobody is told to send all of it again.
+
+    Reported: Immersion-Facilitee/immersion-facile#5209, PostHog/posthog#66456.
+    """
     async with open_desk(tmp_path) as desk:
         await desk.begin(action="email.batch", args={"to": ["r1", "r2", "r3"]}, lookup=LOOKUP)
         desk.clock.advance(AFTER_THE_LEASE)
@@ -150,7 +171,11 @@ async def test_a_batch_journaled_as_one_operation_is_held_whole(tmp_path: Path) 
 
 
 async def test_a_session_that_forgot_everything_finds_all_that_was_done(tmp_path: Path) -> None:
-    """C-9: twelve operations; by the run's name, by the workflow's, and by nothing at all."""
+    """C-9: twelve operations; by the run's name, by the workflow's, and by nothing at all.
+
+    Reported: NousResearch/hermes-agent#48855, openclaw/openclaw#15854, openclaw/openclaw#84139,
+    openai/codex#38931.
+    """
     async with open_desk(tmp_path) as desk:
         for number in range(12):
             await desk.at(f"step-{number}").begin(workflow="weekly-report")
@@ -178,7 +203,10 @@ async def test_a_session_that_forgot_everything_finds_all_that_was_done(tmp_path
 
 
 async def test_a_receipt_redelivered_by_later_sessions_is_one_receipt(tmp_path: Path) -> None:
-    """C-10: the same from three sessions is kept once; a different one is flagged and overwrites nothing."""
+    """C-10: the same from three sessions is kept once; a different one is flagged and overwrites nothing.
+
+    Reported: Jamie-BitFlight/claude_skills#115.
+    """
     async with open_desk(tmp_path) as desk:
         await desk.begin()
         assert (await desk.receipt())["reason"] == "recorded"

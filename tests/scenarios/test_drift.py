@@ -45,7 +45,10 @@ UNKNOWN_TOOLS = {"component": "tools", "recorded": CONTEXT["tools"], "given": "u
 async def test_another_model_or_none_is_told_changes_no_identity_and_reopens_nothing(
     tmp_path: Path, today: dict[str, Any] | None, told: list[dict[str, Any]]
 ) -> None:
-    """D-1: begun under model A; the session that resumes reports B, or nothing of its model."""
+    """D-1: begun under model A; the session that resumes reports B, or nothing of its model.
+
+    Reported: anthropics/claude-code#76363, github/copilot-cli#4645, diegopetrucci/the-last-harness#467.
+    """
     async with open_desk(tmp_path) as desk:
         done, failed = desk.at("done"), desk.at("failed")
         first = await done.begin(context=CONTEXT)
@@ -96,7 +99,10 @@ WIDENED = {**TOOL["inputSchema"], "properties": {"to": {"type": "string"}, "bcc"
 async def test_a_tool_that_changed_after_the_approval_is_named_and_its_order_is_none(
     tmp_path: Path, today: list[dict[str, Any]], is_there: bool | None
 ) -> None:
-    """D-2: begun with the definitions that were approved; a later session lists its tools of today."""
+    """D-2: begun with the definitions that were approved; a later session lists its tools of today.
+
+    Reported: vercel/ai#16902, IBM/mcp-context-forge#5471, luckyPipewrench/pipelock#1230.
+    """
     async with open_desk(tmp_path, policy=Policy(drift={"tools": "block"})) as desk:
         await desk.at("done").begin(context={"tools": [TOOL, OTHER_TOOL]})
         await desk.at("done").receipt()
@@ -120,7 +126,10 @@ async def test_a_tool_that_changed_after_the_approval_is_named_and_its_order_is_
 
 
 async def test_a_renamed_step_is_recognised_by_its_effect(tmp_path: Path) -> None:
-    """D-4: version 2 renames the step of a finished effect; the old one stays readable under its key."""
+    """D-4: version 2 renames the step of a finished effect; the old one stays readable under its key.
+
+    Reported: coji/durably#95, itlackey/akm#919.
+    """
     async with open_desk(tmp_path) as desk:
         effect = {"action": "email.send", "target": "alice@example.org", "args": {"invoice": 42}}
         old = await desk.at("send_mail").begin(workflow_version="1", **effect)
@@ -139,7 +148,10 @@ async def test_a_renamed_step_is_recognised_by_its_effect(tmp_path: Path) -> Non
 
 
 async def test_one_context_in_another_order_is_one_context(tmp_path: Path) -> None:
-    """D-5: a warm and a cold process write the same facts in different orders."""
+    """D-5: a warm and a cold process write the same facts in different orders.
+
+    Reported: pydantic/pydantic-ai#5875, pydantic/pydantic-ai#5884.
+    """
     cold = {name: deepcopy(CONTEXT[name]) for name in reversed(CONTEXT)}
     cold["tools"] = dict(reversed(cold["tools"].items()))
     async with open_desk(tmp_path) as desk:

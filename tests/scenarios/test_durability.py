@@ -37,7 +37,11 @@ async def limit_pages(desk: Desk, *, to_spare: int | None) -> None:
 
 
 async def test_a_locked_journal_is_told_as_unavailable_and_nothing_is_recorded(tmp_path: Path) -> None:
-    """J-2: retryable, "nothing was recorded"; the same call goes through once the lock is gone."""
+    """J-2: retryable, "nothing was recorded"; the same call goes through once the lock is gone.
+
+    Reported: mksglu/context-mode#218, kenn-io/msgvault#226, awslabs/mcp#3711,
+    buildingjoshbetter/TrueMemory#401.
+    """
     async with open_desk(tmp_path, busy_timeout_seconds=0.2) as desk:
         await desk.begin()
         with raw_journal(tmp_path) as raw:
@@ -56,7 +60,10 @@ async def test_a_locked_journal_is_told_as_unavailable_and_nothing_is_recorded(t
 
 
 async def test_a_full_disk_grants_nothing_and_keeps_the_question_open(tmp_path: Path) -> None:
-    """J-5: full at the begin, and full at the record; both go through once there is room."""
+    """J-5: full at the begin, and full at the record; both go through once there is room.
+
+    Reported: datafusion-contrib/datafusion-table-providers#208.
+    """
     large = {"text": "x" * 60_000}
     async with open_desk(tmp_path) as desk:
         await desk.begin()
@@ -80,7 +87,10 @@ async def test_a_full_disk_grants_nothing_and_keeps_the_question_open(tmp_path: 
 
 
 async def test_flipped_bytes_are_an_error_and_never_a_new_journal(tmp_path: Path) -> None:
-    """J-3: pages overwritten in the middle; whatever is asked fails, nothing is written, the file stays."""
+    """J-3: pages overwritten in the middle; whatever is asked fails, nothing is written, the file stays.
+
+    Reported: NousResearch/hermes-agent#110848, Gentleman-Programming/engram#1292, anomalyco/opencode#14970.
+    """
     await _begin_all(tmp_path, steps=40)
     _overwrite(tmp_path / "journal.db")
     before = _content(tmp_path / "journal.db")
@@ -93,7 +103,10 @@ async def test_flipped_bytes_are_an_error_and_never_a_new_journal(tmp_path: Path
 
 @pytest.mark.parametrize("part", [1 / 2, 0, None], ids=["halved", "emptied", "removed"])
 async def test_a_cut_side_file_is_never_taken_for_a_new_journal(tmp_path: Path, part: float | None) -> None:
-    """J-3: what was acknowledged is there, and no other journal is made in its place."""
+    """J-3: what was acknowledged is there, and no other journal is made in its place.
+
+    Reported: NousResearch/hermes-agent#110848, Gentleman-Programming/engram#1292, anomalyco/opencode#14970.
+    """
     async with open_desk(tmp_path) as desk:
         await desk.begin()
         identity = desk.journal.identity
@@ -109,7 +122,10 @@ async def test_a_cut_side_file_is_never_taken_for_a_new_journal(tmp_path: Path, 
 
 @pytest.mark.parametrize("content", [b"", b"not a database " * 400])
 async def test_an_emptied_or_foreign_file_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
-    """J-3: never silently a fresh empty journal."""
+    """J-3: never silently a fresh empty journal.
+
+    Reported: NousResearch/hermes-agent#110848, Gentleman-Programming/engram#1292, anomalyco/opencode#14970.
+    """
     (tmp_path / "journal.db").write_bytes(content)
     with pytest.raises(JournalUnavailable):
         async with open_desk(tmp_path):
@@ -118,7 +134,10 @@ async def test_an_emptied_or_foreign_file_is_refused_and_left_alone(tmp_path: Pa
 
 
 async def test_a_journal_deleted_while_it_is_open_is_noticed_by_the_next_write(tmp_path: Path) -> None:
-    """J-3: its name is gone or another file lies there; no begin is granted into nowhere."""
+    """J-3: its name is gone or another file lies there; no begin is granted into nowhere.
+
+    Reported: NousResearch/hermes-agent#110848, Gentleman-Programming/engram#1292, anomalyco/opencode#14970.
+    """
     async with open_desk(tmp_path) as desk:
         await desk.begin()
         os.rename(tmp_path / "journal.db", tmp_path / "moved.db")
@@ -139,7 +158,10 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
 async def test_one_damaged_operation_is_held_and_the_others_are_served(tmp_path: Path, damage: str) -> None:
-    """J-6: it is neither granted nor shown as settled, the plan says that it is there, the log tells."""
+    """J-6: it is neither granted nor shown as settled, the plan says that it is there, the log tells.
+
+    Reported: modelcontextprotocol/servers#4642, modelcontextprotocol/servers#4510.
+    """
     async with open_desk(tmp_path) as desk:
         await desk.at("good").begin()
         await desk.at("bad").begin()
@@ -167,7 +189,10 @@ async def test_one_damaged_operation_is_held_and_the_others_are_served(tmp_path:
 
 
 async def test_the_effect_of_a_damaged_operation_is_not_granted_under_another_key(tmp_path: Path) -> None:
-    """J-6: it cannot be told whether it happened, so a look-alike is refused and not simply new."""
+    """J-6: it cannot be told whether it happened, so a look-alike is refused and not simply new.
+
+    Reported: modelcontextprotocol/servers#4642, modelcontextprotocol/servers#4510.
+    """
     async with open_desk(tmp_path) as desk:
         await desk.at("bad").begin(target="alice@example.org", args={"invoice": 42})
     with raw_journal(tmp_path) as raw:
@@ -180,7 +205,10 @@ async def test_the_effect_of_a_damaged_operation_is_not_granted_under_another_ke
 
 
 async def test_an_older_program_refuses_a_newer_journal_in_plain_words(tmp_path: Path) -> None:
-    """J-8: it writes nothing into a schema that it does not know."""
+    """J-8: it writes nothing into a schema that it does not know.
+
+    Reported: simonw/sqlite-migrate#13, open-gsd/gsd-pi#1334, Untrivial-ai/agent-orchestrator#4503.
+    """
     async with open_desk(tmp_path) as desk:
         await desk.begin()
     with raw_journal(tmp_path) as raw:
@@ -195,7 +223,10 @@ async def test_an_older_program_refuses_a_newer_journal_in_plain_words(tmp_path:
 
 
 async def test_the_settings_that_make_a_commit_survive_a_power_cut_are_in_force(tmp_path: Path) -> None:
-    """C-2: a kill cannot show a missing sync, so the settings are read back from the open connections."""
+    """C-2: a kill cannot show a missing sync, so the settings are read back from the open connections.
+
+    Reported: langchain-ai/langgraph#8764.
+    """
     async with open_desk(tmp_path) as desk:
 
         def settings(raw: sqlite3.Connection) -> dict[str, Any]:

@@ -36,7 +36,10 @@ async def begin_many(desk: Desk, count: int, *, run: str, **fields: Any) -> None
 
 
 async def test_a_context_that_every_step_repeats_is_stored_once(tmp_path: Path) -> None:
-    """G-1: ten kilobytes at each of many steps; the file grows by the steps and not by the repeats."""
+    """G-1: ten kilobytes at each of many steps; the file grows by the steps and not by the repeats.
+
+    Reported: langchain-ai/openwiki#257, langchain-ai/openwiki#476.
+    """
     context = {"tools": {f"tool-{number}": {"digest": "d" * 80} for number in range(100)}}
     async with open_desk(tmp_path) as desk:
         await begin_many(desk, OPERATIONS // 2, run="run-1", context=context)
@@ -52,7 +55,10 @@ async def test_a_context_that_every_step_repeats_is_stored_once(tmp_path: Path) 
 
 
 async def test_side_files_stay_small_beside_idle_readers(tmp_path: Path) -> None:
-    """G-2: three sessions that read once and then sit there, and one that writes."""
+    """G-2: three sessions that read once and then sit there, and one that writes.
+
+    Reported: BYK/loreai#1221, openclaw/openclaw#143524.
+    """
     async with (
         open_desk(tmp_path) as writer,
         open_desk(tmp_path) as one,
@@ -70,7 +76,10 @@ async def test_side_files_stay_small_beside_idle_readers(tmp_path: Path) -> None
 
 
 async def test_a_small_run_is_planned_without_reading_the_large_ones(tmp_path: Path) -> None:
-    """G-4: every statement that a plan or a begin runs goes by an index."""
+    """G-4: every statement that a plan or a begin runs goes by an index.
+
+    Reported: Q00/ouroboros#1359.
+    """
     async with open_desk(tmp_path) as desk:
         await begin_many(desk, OPERATIONS // 2, run="large")
         await begin_many(desk, 20, run="small")

@@ -41,7 +41,10 @@ print(fingerprint("pay.charge", target, given), operation_id("default", run, "ny
 
 
 async def test_the_order_of_members_does_not_count_and_that_of_items_does(tmp_path: Path) -> None:
-    """I-3: reordered at three depths it is the same effect; an array in another order is another."""
+    """I-3: reordered at three depths it is the same effect; an array in another order is another.
+
+    Reported: mojaloop/project#2463, aws-powertools/powertools-lambda-python#638.
+    """
     async with open_desk(tmp_path) as desk:
         first = await desk.begin(args=ARGS)
         reordered = {"b": {"d": {"f": 2, "e": 1}, "c": [1, 2]}, "a": 1}
@@ -55,7 +58,10 @@ async def test_the_order_of_members_does_not_count_and_that_of_items_does(tmp_pa
 
 
 def test_the_fingerprint_is_the_same_in_every_environment() -> None:
-    """I-4 and I-11: whatever the locale, hash seed, Python, and whether sub-objects are shared or copies."""
+    """I-4 and I-11: whatever the locale, hash seed, Python, and whether sub-objects are shared or copies.
+
+    Reported: apache/fineract#5674, antonio-ivanovski/spliit-cloud#68, pydantic/pydantic-ai#6907.
+    """
     shared = {"x": [1, None]}
     warm = {"ä": 1, "Z": 2, "a": 3, "\ufffd": 4, "\U00010000": 5, "one": shared, "two": shared}
     cold = {name: deepcopy(warm[name]) for name in reversed(warm)}
@@ -89,6 +95,9 @@ def test_a_retry_under_another_locale_is_the_same_effect_under_the_same_assumpti
     """I-4, I-11 and D-5: begun in one process, and asked again in another with another order of everything.
 
     The algorithm's version lies in the row, so that a later one will not be taken for another effect.
+
+    Reported: apache/fineract#5674, antonio-ivanovski/spliit-cloud#68, pydantic/pydantic-ai#6907,
+    pydantic/pydantic-ai#5875, pydantic/pydantic-ai#5884.
     """
     args = {"ä": 1, "Z": [{"x": 1, "y": None}], "a": 3, "\ufffd": 4, "\U00010000": {"b": 1, "c": 2}}
     context = {
@@ -122,7 +131,10 @@ def turned(value: Any) -> Any:
 
 
 async def test_null_and_a_missing_member_are_two_effects(tmp_path: Path) -> None:
-    """I-4: the rule is the contract's, and the answer shows which member it was."""
+    """I-4: the rule is the contract's, and the answer shows which member it was.
+
+    Reported: apache/fineract#5674, antonio-ivanovski/spliit-cloud#68.
+    """
     async with open_desk(tmp_path) as desk:
         await desk.begin(args={"to": "alice", "cc": None})
         other = await desk.begin(args={"to": "alice"}, caller=ANOTHER)
@@ -132,7 +144,10 @@ async def test_null_and_a_missing_member_are_two_effects(tmp_path: Path) -> None
 
 
 async def test_equal_numbers_are_one_effect_and_a_string_is_a_named_difference(tmp_path: Path) -> None:
-    """I-5: 100, 100.0 and 1e2 are equal, "100" is not."""
+    """I-5: 100, 100.0 and 1e2 are equal, "100" is not.
+
+    Reported: stripe/ai#402.
+    """
     async with open_desk(tmp_path) as desk:
         await desk.begin(args={"amount": 100})
         for equal in (100.0, 1e2):
@@ -154,7 +169,10 @@ async def test_equal_numbers_are_one_effect_and_a_string_is_a_named_difference(t
 
 
 async def test_names_that_print_the_same_are_one_name_or_refused(tmp_path: Path) -> None:
-    """I-5: outer white space, CRLF and NFD fold; a zero-width character is refused by name."""
+    """I-5: outer white space, CRLF and NFD fold; a zero-width character is refused by name.
+
+    Reported: stripe/ai#402.
+    """
     async with open_desk(tmp_path) as desk:
         first = await desk.at("email: caf\u00e9").begin(target="a@example.org")
         for same in (" email: caf\u00e9\r\n", "email:  cafe\u0301", "email:\tcaf\u00e9"):
@@ -168,7 +186,10 @@ async def test_names_that_print_the_same_are_one_name_or_refused(tmp_path: Path)
 
 
 async def test_integers_are_exact_at_any_size(tmp_path: Path) -> None:
-    """I-6: one that a client rounded is another effect; one beyond 64 bits is no crash; ids are text."""
+    """I-6: one that a client rounded is another effect; one beyond 64 bits is no crash; ids are text.
+
+    Reported: anthropics/claude-code#78762, oceanbase/powercontext#1098.
+    """
     exact, rounded = 725653563933458432, 725653563933458400
     async with open_desk(tmp_path) as desk:
         begun = await desk.begin(args={"chat_id": exact})
@@ -185,7 +206,10 @@ async def test_integers_are_exact_at_any_size(tmp_path: Path) -> None:
 
 
 async def test_fifty_operations_begun_at_one_instant_have_fifty_ids_and_keys(tmp_path: Path) -> None:
-    """I-7: the clock stands still; nothing is made of the time."""
+    """I-7: the clock stands still; nothing is made of the time.
+
+    Reported: hashicorp/terraform-provider-aws#39625.
+    """
     async with open_desk(tmp_path) as desk:
         answers = [await desk.at(f"step-{number}").begin() for number in range(50)]
         assert len({answer["as_of"] for answer in answers}) == 1
@@ -194,7 +218,10 @@ async def test_fifty_operations_begun_at_one_instant_have_fifty_ids_and_keys(tmp
 
 
 async def test_a_changed_argument_is_a_conflict_even_after_a_known_failure(tmp_path: Path) -> None:
-    """I-8: no superseding; another effect gets another key."""
+    """I-8: no superseding; another effect gets another key.
+
+    Reported: ubicloud/ubicloud#5898, rust-lang/bors#830.
+    """
     async with open_desk(tmp_path) as desk:
         small, large = {"instance_type": "m5.large"}, {"instance_type": "m6.large"}
         await desk.begin(target=None, args=small)
@@ -212,7 +239,10 @@ async def test_a_changed_argument_is_a_conflict_even_after_a_known_failure(tmp_p
 
 
 async def test_two_namespaces_never_see_each_other(tmp_path: Path) -> None:
-    """I-9: both use the key "1"; nothing of the one is shown to the other, nor its effects."""
+    """I-9: both use the key "1"; nothing of the one is shown to the other, nor its effects.
+
+    Reported: kortix-ai/suna#5267, nensii21/devlink#773, nensii21/devlink#1200, RamaAditya49/titen#37.
+    """
     async with open_desk(tmp_path) as one, open_desk(tmp_path, namespace="other", clock=one.clock) as two:
         mine = await one.at("1").begin(args={"note": "of the first"})
         await one.at("1").receipt(external_id="m-secret")
@@ -228,7 +258,10 @@ async def test_two_namespaces_never_see_each_other(tmp_path: Path) -> None:
 
 
 async def test_one_key_for_two_actions_is_a_conflict_and_never_a_replay(tmp_path: Path) -> None:
-    """I-9: "1" for a deployment, then "1" for a charge."""
+    """I-9: "1" for a deployment, then "1" for a charge.
+
+    Reported: kortix-ai/suna#5267, nensii21/devlink#773, nensii21/devlink#1200, RamaAditya49/titen#37.
+    """
     async with open_desk(tmp_path) as desk:
         await desk.at("1").begin(action="deploy")
         await desk.at("1").receipt(kind="deployment", external_id="d-1")
@@ -240,7 +273,10 @@ async def test_one_key_for_two_actions_is_a_conflict_and_never_a_replay(tmp_path
 
 
 async def test_a_retry_under_an_invented_key_is_recognised_by_what_it_does(tmp_path: Path) -> None:
-    """I-10: the first may have happened, so the second is stopped, also where it claims to be another."""
+    """I-10: the first may have happened, so the second is stopped, also where it claims to be another.
+
+    Reported: agentrust-io/cmcp#571, trustabl/trustabl-rulebook#29.
+    """
     effect = {"target": "alice@example.org", "args": {"invoice": 42}}
     async with open_desk(tmp_path) as desk:
         first = await desk.at("6b1c9a1e-uuid-1").begin(**effect)
@@ -269,7 +305,10 @@ async def test_a_retry_under_an_invented_key_is_recognised_by_what_it_does(tmp_p
 
 @pytest.mark.parametrize("what", ["fingerprint", "target", "args"])
 async def test_a_look_alike_is_found_among_hundreds_of_steps(tmp_path: Path, what: str) -> None:
-    """I-10: two hundred letters with the same text, the last of which is begun under a new key."""
+    """I-10: two hundred letters with the same text, the last of which is begun under a new key.
+
+    Reported: agentrust-io/cmcp#571, trustabl/trustabl-rulebook#29.
+    """
     text = {"template": "reminder"}
     async with open_desk(tmp_path) as desk:
         for number in range(200):

@@ -25,7 +25,10 @@ async def snapshot(desk: Desk) -> bytes:
 
 
 async def test_a_stale_snapshot_taken_in_again_reopens_nothing_and_is_told(tmp_path: Path) -> None:
-    """J-7: export at t0, done at t1, import of t0: it stays done, and the difference is reported."""
+    """J-7: export at t0, done at t1, import of t0: it stays done, and the difference is reported.
+
+    Reported: gastownhall/beads#3822, gastownhall/beads#3931, gastownhall/beads#4128.
+    """
     clock = FakeClock()
     async with open_desk(tmp_path, clock=clock) as desk:
         await desk.begin()
@@ -44,7 +47,10 @@ async def test_a_stale_snapshot_taken_in_again_reopens_nothing_and_is_told(tmp_p
 
 
 async def test_an_agent_that_retries_after_a_month_is_answered_by_the_tombstone(tmp_path: Path) -> None:
-    """G-3: a done operation was purged and begins again on day 31; one in doubt has reached the same age."""
+    """G-3: a done operation was purged and begins again on day 31; one in doubt has reached the same age.
+
+    Reported: zenml-io/kitaru#876, apache/iceberg#14196.
+    """
     clock = FakeClock()
     body = {"args": {"invoice": 42}, "payload": "Dear Alice"}
     async with open_desk(tmp_path, clock=clock) as desk:

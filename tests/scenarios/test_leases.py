@@ -17,7 +17,10 @@ LOOKUP = Lookup(tool="mail.search", settle_seconds=300)
 
 
 async def test_a_dead_owner_is_told_by_its_lease_and_by_nothing_else(tmp_path: Path) -> None:
-    """L-4: its process number now belongs to another program; it can be taken over all the same."""
+    """L-4: its process number now belongs to another program; it can be taken over all the same.
+
+    Reported: mikkelchokolate/Veil#67.
+    """
     async with open_desk(tmp_path) as desk:
         await desk.begin(lookup=LOOKUP)
         desk.clock.advance(299)
@@ -37,7 +40,10 @@ async def test_a_dead_owner_is_told_by_its_lease_and_by_nothing_else(tmp_path: P
 
 
 async def test_a_begin_decides_anew_whatever_the_plan_said(tmp_path: Path) -> None:
-    """L-5: the plan said `begin`; another session began meanwhile; the plan tells when it was true."""
+    """L-5: the plan said `begin`; another session began meanwhile; the plan tells when it was true.
+
+    Reported: dbos-inc/dbos-transact-java#491, dbos-inc/dbos-transact-py#742.
+    """
     async with open_desk(tmp_path) as desk:
         await desk.begin()
         await desk.failure("none", evidence={"status": 400})
@@ -55,7 +61,10 @@ async def test_a_begin_decides_anew_whatever_the_plan_said(tmp_path: Path) -> No
 
 
 async def test_twenty_callers_at_once_are_one_grant_and_nineteen_waits(tmp_path: Path) -> None:
-    """L-6: on one connection, where their commits are grouped."""
+    """L-6: on one connection, where their commits are grouped.
+
+    Reported: anthropics/claude-code#91353, PrefectHQ/prefect#8880.
+    """
     async with open_desk(tmp_path) as desk:
         answers = []
 
@@ -72,7 +81,10 @@ async def test_twenty_callers_at_once_are_one_grant_and_nineteen_waits(tmp_path:
 
 
 async def test_nothing_that_comes_late_downgrades_what_succeeded(tmp_path: Path) -> None:
-    """L-7: after the receipt a heartbeat comes, the lease runs out, a failure and an empty look come in."""
+    """L-7: after the receipt a heartbeat comes, the lease runs out, a failure and an empty look come in.
+
+    Reported: PrefectHQ/prefect#18653, PrefectHQ/prefect#16459, apache/airflow#13747.
+    """
     async with open_desk(tmp_path) as desk:
         await desk.begin(lookup=LOOKUP)
         await desk.receipt()
@@ -92,7 +104,10 @@ async def test_nothing_that_comes_late_downgrades_what_succeeded(tmp_path: Path)
 
 
 async def test_silence_is_doubt_and_never_failure(tmp_path: Path) -> None:
-    """L-7: nobody reports while the effect goes on; its own receipt still counts later."""
+    """L-7: nobody reports while the effect goes on; its own receipt still counts later.
+
+    Reported: PrefectHQ/prefect#18653, PrefectHQ/prefect#16459, apache/airflow#13747.
+    """
     async with open_desk(tmp_path) as desk:
         await desk.begin(lookup=LOOKUP)
         desk.clock.advance(86_400)
@@ -105,7 +120,10 @@ async def test_silence_is_doubt_and_never_failure(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("jump_seconds", [-3_600, 5 * 3_600])
 async def test_a_wall_clock_that_jumps_permits_nothing(tmp_path: Path, jump_seconds: float) -> None:
-    """L-8: no `perform` and nothing settled by the clock; the settle time starts anew."""
+    """L-8: no `perform` and nothing settled by the clock; the settle time starts anew.
+
+    Reported: microsoft/WSL#10006.
+    """
     async with open_desk(tmp_path) as desk:
         await desk.begin(lookup=LOOKUP)
         await desk.failure("unknown", error="lost")
@@ -123,7 +141,10 @@ async def test_a_wall_clock_that_jumps_permits_nothing(tmp_path: Path, jump_seco
 
 
 async def test_a_live_lease_survives_a_clock_set_back_without_a_second_grant(tmp_path: Path) -> None:
-    """L-8: an hour back, then five ahead; ages are never negative, and the number fences."""
+    """L-8: an hour back, then five ahead; ages are never negative, and the number fences.
+
+    Reported: microsoft/WSL#10006.
+    """
     async with open_desk(tmp_path) as desk:
         await desk.begin(lookup=LOOKUP)
         desk.clock.jump(-3_600)
@@ -138,7 +159,10 @@ async def test_a_live_lease_survives_a_clock_set_back_without_a_second_grant(tmp
 
 
 async def test_a_keys_life_is_not_lengthened_by_a_clock_set_back(tmp_path: Path) -> None:
-    """L-8: what the wall clock was set back is taken off the time in which the provider absorbs a repeat."""
+    """L-8: what the wall clock was set back is taken off the time in which the provider absorbs a repeat.
+
+    Reported: microsoft/WSL#10006.
+    """
     keyed = {"repeat": "keyed", "key_ttl_seconds": 3_600, "lookup": LOOKUP}
     async with open_desk(tmp_path) as desk:
         await desk.begin(**keyed)
@@ -151,7 +175,10 @@ async def test_a_keys_life_is_not_lengthened_by_a_clock_set_back(tmp_path: Path)
 
 
 async def test_a_machine_that_slept_holds_what_it_had_begun(tmp_path: Path) -> None:
-    """L-8: the process was stopped for ten minutes; its own begin is not renewed, its receipt counts."""
+    """L-8: the process was stopped for ten minutes; its own begin is not renewed, its receipt counts.
+
+    Reported: microsoft/WSL#10006.
+    """
     clock = FakeClock()
     async with open_desk(tmp_path, clock=clock) as desk:
         mine = as_caller(AGENT)

@@ -49,7 +49,10 @@ VERBS = {
 
 
 async def test_health_fails_with_its_cause_where_the_journal_is_broken(tmp_path: Path) -> None:
-    """O-1: fit for use, then with overwritten pages; the exit code tells as well as the words."""
+    """O-1: fit for use, then with overwritten pages; the exit code tells as well as the words.
+
+    Reported: Gentleman-Programming/engram#1292.
+    """
     async with open_desk(tmp_path) as desk:
         for number in range(40):
             await desk.at(f"step-{number}").begin(args={"text": "x" * 500})
@@ -62,7 +65,10 @@ async def test_health_fails_with_its_cause_where_the_journal_is_broken(tmp_path:
 
 
 async def test_what_is_unknown_is_counted_apart_from_what_failed(tmp_path: Path) -> None:
-    """O-2: five in doubt and none failed is neither "no problems" nor complete."""
+    """O-2: five in doubt and none failed is neither "no problems" nor complete.
+
+    Reported: open-gsd/gsd-pi#993.
+    """
     async with open_desk(tmp_path) as desk:
         for number in range(5):
             await desk.at(f"step-{number}").begin()
@@ -81,7 +87,11 @@ async def test_what_is_unknown_is_counted_apart_from_what_failed(tmp_path: Path)
 
 
 async def test_what_is_open_is_listed_for_ever_and_from_any_session(tmp_path: Path) -> None:
-    """O-3: its session has been gone for three days; ten looks change nothing and add nothing."""
+    """O-3: its session has been gone for three days; ten looks change nothing and add nothing.
+
+    Reported: anthropics/claude-code#84284, anthropics/claude-code#29193, anthropics/claude-code#72171,
+    stablyai/orca#21070.
+    """
     clock = FakeClock()
     async with open_desk(tmp_path, clock=clock) as desk:
         await desk.begin(lookup=Lookup(tool="mail.search"))
@@ -104,7 +114,10 @@ async def test_what_is_open_is_listed_for_ever_and_from_any_session(tmp_path: Pa
 
 
 async def test_where_each_state_comes_from_is_shown(tmp_path: Path) -> None:
-    """O-4: an agent's report, a lookup, a decision, a person's word and the mere passing of time differ."""
+    """O-4: an agent's report, a lookup, a decision, a person's word and the mere passing of time differ.
+
+    Reported: mikehasa/agentacct#92.
+    """
     async with open_desk(tmp_path) as desk:
         reported, looked, decided, told, swept = (desk.at(name) for name in "abcde")
         for place in (reported, looked, decided, told, swept):
@@ -138,7 +151,10 @@ async def test_where_each_state_comes_from_is_shown(tmp_path: Path) -> None:
 
 
 async def test_an_agent_that_says_it_is_a_person_is_kept_as_its_claim(tmp_path: Path) -> None:
-    """O-4: only the caller's own standing makes a finding a person's."""
+    """O-4: only the caller's own standing makes a finding a person's.
+
+    Reported: mikehasa/agentacct#92.
+    """
     async with open_desk(tmp_path) as desk:
         await desk.begin(lookup=Lookup(tool="mail.search", settle_seconds=0))
         desk.clock.advance(301)
@@ -149,7 +165,10 @@ async def test_an_agent_that_says_it_is_a_person_is_kept_as_its_claim(tmp_path: 
 
 
 async def test_every_answer_begins_with_one_verb_that_means_the_same_everywhere(tmp_path: Path) -> None:
-    """O-5: through most of what can be asked; only a begin ever says `perform`."""
+    """O-5: through most of what can be asked; only a begin ever says `perform`.
+
+    Reported: FairladyZ625/harness-anything#1228.
+    """
     async with open_desk(tmp_path) as desk:
         seen = [(name, answer) async for name, answer in _many_answers(desk)]
         for _, answer in seen:
@@ -176,7 +195,10 @@ async def test_every_answer_begins_with_one_verb_that_means_the_same_everywhere(
 
 
 async def test_a_fault_says_what_was_recorded_and_what_to_do(tmp_path: Path) -> None:
-    """O-5: one JSON object with a code, never a bare message."""
+    """O-5: one JSON object with a code, never a bare message.
+
+    Reported: FairladyZ625/harness-anything#1228.
+    """
     async with open_desk(tmp_path) as desk:
         await desk.begin()
         faults: list[Fault] = []
@@ -201,7 +223,10 @@ async def test_a_fault_says_what_was_recorded_and_what_to_do(tmp_path: Path) -> 
 
 
 async def test_the_history_gives_the_times_of_every_attempt(tmp_path: Path) -> None:
-    """O-6: starts and evidence, so that a time-out of 30 s beside a repeat after 32 s can be seen."""
+    """O-6: starts and evidence, so that a time-out of 30 s beside a repeat after 32 s can be seen.
+
+    Reported: stripe/ai#402.
+    """
     async with open_desk(tmp_path) as desk:
         await desk.begin()
         desk.clock.advance(30)

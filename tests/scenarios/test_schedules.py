@@ -18,7 +18,10 @@ SLOT = "post:2026-11-29T08:00"
 
 
 async def test_a_slot_that_was_served_is_not_fired_again_by_catching_up(tmp_path: Path) -> None:
-    """S-1: fired again twelve hours later, after a restart; a late catch-up of an unserved slot may run."""
+    """S-1: fired again twelve hours later, after a restart; a late catch-up of an unserved slot may run.
+
+    Reported: NousResearch/hermes-agent#104312, NousResearch/hermes-agent#68211.
+    """
     clock = FakeClock()
     effect = {"action": "feed.post", "target": "weekly"}
     served, missed = (
@@ -47,7 +50,10 @@ async def test_a_slot_that_was_served_is_not_fired_again_by_catching_up(tmp_path
 
 
 async def test_two_triggers_of_one_slot_are_one_grant(tmp_path: Path) -> None:
-    """S-2: run-on-restart and the schedule fire together."""
+    """S-2: run-on-restart and the schedule fire together.
+
+    Reported: huggingface/agent-manager#97.
+    """
     async with open_desk(tmp_path) as desk:
         answers = []
 
@@ -67,7 +73,10 @@ async def test_two_triggers_of_one_slot_are_one_grant(tmp_path: Path) -> None:
 
 
 async def test_the_version_of_a_workflow_is_context_and_not_identity(tmp_path: Path) -> None:
-    """S-3: versions 11 and 12 fire for the same slot; one acts, the other waits and is told what differs."""
+    """S-3: versions 11 and 12 fire for the same slot; one acts, the other waits and is told what differs.
+
+    Reported: n8n-io/n8n#30607, n8n-io/n8n#10836, n8n-io/n8n#7045.
+    """
     async with open_desk(tmp_path) as desk:
         old = await desk.at(SLOT).begin(workflow_version="11")
         new = await desk.at(SLOT).begin(workflow_version="12", caller=ANOTHER)
@@ -82,7 +91,10 @@ async def test_the_version_of_a_workflow_is_context_and_not_identity(tmp_path: P
 
 
 def test_a_declared_slot_outlives_the_process_that_declared_it(tmp_path: Path) -> None:
-    """S-4: the schedule was advanced and the process killed before anything was begun."""
+    """S-4: the schedule was advanced and the process killed before anything was begun.
+
+    Reported: NousResearch/hermes-agent#108945.
+    """
     plan = [{"key": "post", "action": "feed.post", "target": "weekly"}]
     slot = {"run": "weekly/2026-12-06", "schedule": {"name": "weekly", "occurrence": "2026-12-06T08:00Z"}}
     with Server(tmp_path).start() as server:
@@ -103,7 +115,10 @@ def test_a_declared_slot_outlives_the_process_that_declared_it(tmp_path: Path) -
 
 
 async def test_a_step_that_was_declared_and_never_begun_is_not_lost(tmp_path: Path) -> None:
-    """S-4: it waits for another step when its process dies; every later plan still lists it."""
+    """S-4: it waits for another step when its process dies; every later plan still lists it.
+
+    Reported: NousResearch/hermes-agent#108945.
+    """
     clock = FakeClock()
     async with open_desk(tmp_path, clock=clock) as desk:
         await desk.at("build").begin(action="build")
@@ -121,7 +136,10 @@ async def test_a_step_that_was_declared_and_never_begun_is_not_lost(tmp_path: Pa
 
 
 async def test_thirty_missed_slots_are_thirty_runs_with_their_ages(tmp_path: Path) -> None:
-    """S-5: after an outage each slot stands for itself; no words say to run them all."""
+    """S-5: after an outage each slot stands for itself; no words say to run them all.
+
+    Reported: NousResearch/hermes-agent#106255.
+    """
     async with open_desk(tmp_path) as desk:
         for number in range(30):
             slot = {"name": "hourly", "occurrence": f"2026-11-28T{number:02}"}

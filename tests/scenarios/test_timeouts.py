@@ -21,7 +21,10 @@ LOOKUP = Lookup(tool="mail.search", args={"subject": "invoice 42"}, settle_secon
 
 
 async def test_a_timed_out_call_is_in_doubt_and_the_answer_says_what_to_look_up(tmp_path: Path) -> None:
-    """T-1: the work was queued although the tool said that it had failed."""
+    """T-1: the work was queued although the tool said that it had failed.
+
+    Reported: Abilityai/trinity#914.
+    """
     async with open_desk(tmp_path) as desk:
         await desk.begin(lookup=LOOKUP)
         reported = await desk.failure("unknown", error="timed out after 60 s")
@@ -37,7 +40,10 @@ async def test_a_timed_out_call_is_in_doubt_and_the_answer_says_what_to_look_up(
 
 
 async def test_a_receipt_that_names_no_operation_is_never_attached_by_guess(tmp_path: Path) -> None:
-    """T-2: five operations that differ in their target only; the candidates are listed, nothing is stored."""
+    """T-2: five operations that differ in their target only; the candidates are listed, nothing is stored.
+
+    Reported: Abilityai/trinity#2675.
+    """
     evidence: dict[str, Any] = {"kind": "message", "external_id": "m-7", "action": "email.send"}
     async with open_desk(tmp_path) as desk:
         begun = [await desk.at(f"email:{name}").begin(target=f"{name}@example.org") for name in "abcde"]
@@ -66,7 +72,10 @@ async def test_a_receipt_that_names_no_operation_is_never_attached_by_guess(tmp_
 
 
 async def test_accepted_is_not_done_and_a_timeout_is_not_failed(tmp_path: Path) -> None:
-    """T-3: accepted at 0 s, given up at 240 s, completed at 400 s; all three are on file."""
+    """T-3: accepted at 0 s, given up at 240 s, completed at 400 s; all three are on file.
+
+    Reported: CALLE-AI/awesome-phone-call-agents#160, CALLE-AI/awesome-phone-call-agents#229.
+    """
     async with open_desk(tmp_path) as desk:
         await desk.begin(lookup=LOOKUP)
         accepted = await desk.receipt(external_id="call-1", final=False, kind="transaction")
@@ -89,7 +98,10 @@ async def test_accepted_is_not_done_and_a_timeout_is_not_failed(tmp_path: Path) 
 
 @pytest.mark.parametrize("status", [500, "503", "HTTP/1.1 504 Gateway Timeout"])
 async def test_an_error_after_sending_is_no_evidence_of_no_effect(tmp_path: Path, status: Any) -> None:
-    """T-4: the server answered 5xx, and had created the comment."""
+    """T-4: the server answered 5xx, and had created the comment.
+
+    Reported: probot/probot#921, taylorwilsdon/google_workspace_mcp#997, MervinPraison/PraisonAI#4621.
+    """
     async with open_desk(tmp_path) as desk:
         await desk.begin(action="comment.create", lookup=LOOKUP)
         reported = await desk.failure("none", error="503", evidence={"response": {"status": status}})
@@ -100,7 +112,10 @@ async def test_an_error_after_sending_is_no_evidence_of_no_effect(tmp_path: Path
 
 
 async def test_an_error_after_sending_may_be_repeated_under_the_providers_key(tmp_path: Path) -> None:
-    """T-4: with a recorded idempotency key, and the same one again."""
+    """T-4: with a recorded idempotency key, and the same one again.
+
+    Reported: probot/probot#921, taylorwilsdon/google_workspace_mcp#997, MervinPraison/PraisonAI#4621.
+    """
     async with open_desk(tmp_path) as desk:
         keyed = {"repeat": "keyed", "key_ttl_seconds": 86_400, "payload": "the first wording"}
         first = await desk.begin(**keyed)
@@ -116,7 +131,10 @@ async def test_an_error_after_sending_may_be_repeated_under_the_providers_key(tm
 
 
 async def test_a_known_failure_is_retried_and_an_unknown_one_is_held(tmp_path: Path) -> None:
-    """T-5: the retry is attempt 2 of the same operation; a replayed answer says that it is one."""
+    """T-5: the retry is attempt 2 of the same operation; a replayed answer says that it is one.
+
+    Reported: KeeperHub/keeperhub#1840, KeeperHub/keeperhub#1849.
+    """
     async with open_desk(tmp_path) as desk:
         known, unknown = desk.at("known"), desk.at("unknown")
         first = await known.begin()
@@ -138,7 +156,10 @@ async def test_a_known_failure_is_retried_and_an_unknown_one_is_held(tmp_path: P
 
 
 async def test_a_begin_that_commits_after_its_caller_gave_up_is_granted_once(tmp_path: Path) -> None:
-    """T-6: the same call again gets its own grant back, another call waits; there is one attempt."""
+    """T-6: the same call again gets its own grant back, another call waits; there is one attempt.
+
+    Reported: modelcontextprotocol/typescript-sdk#245, modelcontextprotocol/python-sdk#212, ceph/ceph#67012.
+    """
     mine = as_caller(AGENT)
     async with open_desk(tmp_path) as desk:
 
@@ -172,7 +193,10 @@ def git(*words: str, at: Path) -> str:
 
 
 def test_the_servers_own_look_at_the_remote_decides_what_a_timed_out_push_did(tmp_path: Path) -> None:
-    """T-7: a true remote and the operator's probe; the commit is there, or nothing moved, or another is."""
+    """T-7: a true remote and the operator's probe; the commit is there, or nothing moved, or another is.
+
+    Reported: openclaw/openclaw#144878.
+    """
     bare, work = tmp_path / "site.git", tmp_path / "work"
     git("init", "--quiet", "--bare", str(bare), at=tmp_path)
     git("clone", "--quiet", str(bare), str(work), at=tmp_path)
@@ -222,7 +246,10 @@ def test_the_servers_own_look_at_the_remote_decides_what_a_timed_out_push_did(tm
 
 
 async def test_an_agents_look_at_the_remote_decides_what_a_timed_out_push_did(tmp_path: Path) -> None:
-    """T-7: the same by an agent's own look, which counts once it can show what there was to see."""
+    """T-7: the same by an agent's own look, which counts once it can show what there was to see.
+
+    Reported: openclaw/openclaw#144878.
+    """
     async with open_desk(tmp_path) as desk:
         exact, unmoved, other = (desk.at(f"push:{name}") for name in ("exact", "unmoved", "other"))
         probe = Lookup(probe="remote-ref", instructions="git ls-remote", settle_seconds=60)
@@ -246,7 +273,10 @@ async def test_an_agents_look_at_the_remote_decides_what_a_timed_out_push_did(tm
 
 
 async def test_an_empty_look_before_the_effect_can_show_settles_nothing(tmp_path: Path) -> None:
-    """T-7: the remote may still take it; the answer says from when a look counts."""
+    """T-7: the remote may still take it; the answer says from when a look counts.
+
+    Reported: openclaw/openclaw#144878.
+    """
     async with open_desk(tmp_path) as desk:
         await desk.begin(lookup=LOOKUP)
         failed = await desk.failure("unknown", error="timed out")

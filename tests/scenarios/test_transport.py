@@ -32,7 +32,10 @@ def begin(key: str, **fields: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("how", [None, signal.SIGTERM, signal.SIGINT])
 def test_a_server_with_an_open_journal_ends_in_time(tmp_path: Path, how: signal.Signals | None) -> None:
-    """J-9: the database's thread does not keep the process."""
+    """J-9: the database's thread does not keep the process.
+
+    Reported: ogx-ai/ogx#4587, omnilib/aiosqlite#290, omnilib/aiosqlite#299.
+    """
     with Server(tmp_path).start() as server:
         assert server.call("begin_operation", **begin("a"))["next"] == "perform"
         code, seconds = server.end_by(how)
@@ -42,7 +45,11 @@ def test_a_server_with_an_open_journal_ends_in_time(tmp_path: Path, how: signal.
 
 
 def test_a_server_whose_journal_cannot_be_opened_says_so_and_ends_in_time(tmp_path: Path) -> None:
-    """J-9 and X-4: a broken file at the start; every tool tells, and the file is untouched."""
+    """J-9 and X-4: a broken file at the start; every tool tells, and the file is untouched.
+
+    Reported: ogx-ai/ogx#4587, omnilib/aiosqlite#290, omnilib/aiosqlite#299, espressif/esp-idf#19087,
+    mcp-hangar/mcp-hangar#563.
+    """
     (tmp_path / "journal.db").write_bytes(b"this is no database" * 1_000)
     with Server(tmp_path, COUNTERFOIL_LOG="debug").start() as server:
         for tool, given in (
@@ -71,7 +78,10 @@ os.kill(os.getpid(), 9)
 
 
 def test_clients_killed_in_the_middle_of_a_call_leave_no_server_and_no_lock(tmp_path: Path) -> None:
-    """X-1: six clients (twenty in the long version), each killed with calls under way."""
+    """X-1: six clients (twenty in the long version), each killed with calls under way.
+
+    Reported: Q00/ouroboros#2325, thedotmack/claude-mem#1351, yvgude/lean-ctx#1409.
+    """
     servers = []
     for number in range(20 if LONG else 6):
         hello = {
@@ -108,7 +118,10 @@ def test_clients_killed_in_the_middle_of_a_call_leave_no_server_and_no_lock(tmp_
 
 
 def test_a_signal_during_a_record_leaves_the_whole_receipt_or_none(tmp_path: Path) -> None:
-    """X-2: the process ends cleanly, and what it did not store is not half there."""
+    """X-2: the process ends cleanly, and what it did not store is not half there.
+
+    Reported: RekklesNA/ProxmoxMCP-Plus#113, doobidoo/mcp-memory-service#370.
+    """
     rounds = 12 if LONG else 4
     for number in range(rounds):
         with Server(tmp_path).start() as server:
@@ -126,7 +139,11 @@ def test_a_signal_during_a_record_leaves_the_whole_receipt_or_none(tmp_path: Pat
 
 
 def test_a_call_cancelled_at_any_moment_agrees_with_its_retry(tmp_path: Path) -> None:
-    """X-3: sixty cancels around the reply (five hundred in the long version)."""
+    """X-3: sixty cancels around the reply (five hundred in the long version).
+
+    Reported: modelcontextprotocol/python-sdk#2416, modelcontextprotocol/python-sdk#1152,
+    anthropics/claude-code#49479, QwenLM/qwen-code#11272.
+    """
     chance = random.Random(7)
     with Server(tmp_path).start() as server:
         for number in range(500 if LONG else 60):
@@ -153,7 +170,10 @@ def test_a_call_cancelled_at_any_moment_agrees_with_its_retry(tmp_path: Path) ->
 
 
 def test_stdout_is_json_rpc_and_nothing_else(tmp_path: Path) -> None:
-    """X-4: with every log line switched on, faults, junk lines and an unknown method among the calls."""
+    """X-4: with every log line switched on, faults, junk lines and an unknown method among the calls.
+
+    Reported: espressif/esp-idf#19087, mcp-hangar/mcp-hangar#563.
+    """
     with Server(tmp_path, COUNTERFOIL_LOG="debug", PYTHONWARNINGS="always", PYTHONDEVMODE="1") as server:
         server.initialize()
         lines: list[Any] = [
@@ -179,7 +199,10 @@ def test_stdout_is_json_rpc_and_nothing_else(tmp_path: Path) -> None:
 
 
 def test_a_restart_loses_nothing_and_another_session_may_record(tmp_path: Path) -> None:
-    """X-5: the state hangs on run and key and not on a connection; a plain re-begin is not a second grant."""
+    """X-5: the state hangs on run and key and not on a connection; a plain re-begin is not a second grant.
+
+    Reported: PrefectHQ/fastmcp#3073, markmhendrickson/neotoma#1923.
+    """
     with Server(tmp_path).start() as server:
         begun = server.call("begin_operation", **begin("a"))
         server.end_by(signal.SIGKILL)
@@ -194,7 +217,10 @@ def test_a_restart_loses_nothing_and_another_session_may_record(tmp_path: Path) 
 
 
 def test_every_message_delivered_twice_changes_nothing(tmp_path: Path) -> None:
-    """X-7: begin, failure, begin, receipt and finding, each sent twice with the id of its call."""
+    """X-7: begin, failure, begin, receipt and finding, each sent twice with the id of its call.
+
+    Reported: nicobailon/pi-mcp-adapter#194, mcheemaa/mistri#26.
+    """
     calls = [
         ("begin_operation", begin("a", lookup={"tool": "mail.search"})),
         ("record_failure", {"attempt": 1, "effect": "none", "error": "x", "evidence": {"status": 400}}),
@@ -220,7 +246,10 @@ def test_every_message_delivered_twice_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_every_message_about_runs_delivered_twice_changes_nothing(tmp_path: Path) -> None:
-    """X-7: the tools of runs, of permission and of the decision, each sent twice with the id of its call."""
+    """X-7: the tools of runs, of permission and of the decision, each sent twice with the id of its call.
+
+    Reported: nicobailon/pi-mcp-adapter#194, mcheemaa/mistri#26.
+    """
     step = {"key": "a", "action": "email.send", "target": "a@example.org"}
     given_up = {**step, "key": "b", "target": "b@example.org"}
     calls = [
@@ -263,7 +292,10 @@ def without_times(answer: Any) -> Any:
 
 
 def test_eight_mixed_calls_of_one_turn_are_all_answered_rightly(tmp_path: Path) -> None:
-    """X-8: sent at once, answered in any order."""
+    """X-8: sent at once, answered in any order.
+
+    Reported: modelcontextprotocol/servers#1819, colbymchenry/codegraph#238.
+    """
     with Server(tmp_path).start() as server:
         server.call("begin_operation", **begin("done"))
         server.call("begin_operation", **begin("open"))
@@ -309,7 +341,10 @@ if LONG:
 
 
 def test_a_poisonous_message_is_answered_and_harms_nothing(tmp_path: Path) -> None:
-    """M-11 and M-12: in a begin and in a record; what was open stays held, and the next call works."""
+    """M-11 and M-12: in a begin and in a record; what was open stays held, and the next call works.
+
+    Reported: simonw/llm#546, frappe/frappe#41128, edxeth/pi-subagents#23.
+    """
     head = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s","arguments":{"run":"r",'
     with Server(tmp_path).start() as server:
         assert server.call("begin_operation", run="r", key="open", action="email.send")["next"] == "perform"

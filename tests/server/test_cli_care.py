@@ -96,6 +96,11 @@ def test_no_command_makes_a_journal(cli: CommandLine, journal: Path, words: tupl
 def test_a_read_only_journal_is_code_3(
     cli: CommandLine, journal: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """O-1: every command says so.
+
+    Reported: Gentleman-Programming/engram#1292.
+    """
+
     def may_only_read(path: Any, mode: int, **options: Any) -> bool:
         return not mode & os.W_OK
 

@@ -65,6 +65,10 @@ def line(arguments: bytes, request_id: bytes = b"7") -> bytes:
 def test_a_line_that_the_sdk_would_swallow_or_misread_is_a_fault_of_the_call(
     server: StdioProcess, arguments: bytes, problem: str
 ) -> None:
+    """M-11: lone surrogates, numbers that are none, members twice, and what nests too deep.
+
+    Reported: simonw/llm#546, frappe/frappe#41128.
+    """
     answer = server.ask(line(arguments))
     assert answer["id"] == 7
     assert fault(answer)["code"] == "invalid_argument"
@@ -127,6 +131,10 @@ def test_blank_lines_and_bad_notifications_get_no_answer(server: StdioProcess) -
 @pytest.mark.usefixtures("works_after")
 @pytest.mark.parametrize("ends_with_id", [False, True])
 def test_a_line_of_64_mb_is_too_large_and_is_not_kept(server: StdioProcess, ends_with_id: bool) -> None:
+    """M-12: wherever its id stands.
+
+    Reported: edxeth/pi-subagents#23.
+    """
     before = peak_kilobytes(server.process.pid)
     body = b"x" * (64 * 1024 * 1024)
     if ends_with_id:

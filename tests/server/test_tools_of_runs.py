@@ -310,6 +310,10 @@ async def test_a_begin_run_with_much_to_tell_beside_the_plan_skips_nothing(tmp_p
 
 
 def test_two_servers_for_the_same_slot_see_each_other_over_stdio(tmp_path: Path) -> None:
+    """S-2: the hold tells the second who is at it.
+
+    Reported: huggingface/agent-manager#97.
+    """
     with Server(tmp_path).start() as first, Server(tmp_path).start() as second:
         begun = first.call("begin_run", run=RUN, plan=STEPS, holder="cron 02:00")
         assert begun["reason"] == "started"

@@ -45,6 +45,10 @@ def git(*words: str, at: Path) -> str:
 
 
 async def test_a_push_has_succeeded_only_when_the_server_has_seen_it(tmp_path: Path) -> None:
+    """O-4 and T-7: an agent's reference is `reported`, what the server saw itself is `verified`.
+
+    Reported: mikehasa/agentacct#92, openclaw/openclaw#144878.
+    """
     bare, work = tmp_path / "site.git", tmp_path / "work"
     git("init", "--quiet", "--bare", str(bare), at=tmp_path)
     git("clone", "--quiet", str(bare), str(work), at=tmp_path)
