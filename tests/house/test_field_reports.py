@@ -1,4 +1,4 @@
-"""The page of field reports and the tests that cite them say the same, so that no report is lost or only claimed."""
+"""The page of field reports and the tests that cite them say the same: none is lost or only claimed."""
 
 import ast
 import re

@@ -6,6 +6,7 @@ Longer, with the same code: `COUNTERFOIL_LONG=1 uv run pytest tests/scenarios/te
 import json
 import os
 import random
+import resource
 import select
 import signal
 import sqlite3
@@ -325,6 +326,59 @@ def test_eight_mixed_calls_of_one_turn_are_all_answered_rightly(tmp_path: Path) 
         checks = {key: server.call("check_operation", run=RUN, key=key) for key in ("done", "new", "open")}
         assert {key: check["attempts_in_all"] for key, check in checks.items()} == dict.fromkeys(checks, 1)
         assert len(checks["done"]["receipts"]) == 1
+
+
+def test_a_disk_that_fills_up_under_a_running_server_is_told_by_what_to_do(tmp_path: Path) -> None:
+    """J-5: full at the begin and at the record; each says what to do, and goes through once there is room.
+
+    Reported: datafusion-contrib/datafusion-table-providers#208.
+    """
+    large = {"text": "x" * 60_000}
+    receipt = {"run": RUN, "key": "open", "external_id": "m-1", "evidence": large}
+    with Server(tmp_path).start() as server:
+        assert server.call("begin_operation", **begin("open"))["next"] == "perform"
+        pid, limit = server.process.pid, resource.RLIMIT_FSIZE
+        lifted = resource.prlimit(pid, limit)
+        resource.prlimit(pid, limit, ((tmp_path / "journal.db").stat().st_size, lifted[1]))
+        for tool, given, words in (
+            ("begin_operation", begin("other", args=large), "Do not perform the effect"),
+            ("record_receipt", receipt, "NOT stored: keep it"),
+        ):
+            with pytest.raises(ServerFault) as raised:
+                server.call(tool, **given)
+            fault = raised.value.fault
+            assert (fault["code"], fault["recorded"]) == ("journal_unavailable", False)
+            assert words in fault["message"] + fault["fix"]
+        assert server.call("resume_plan", run=RUN)["counts"] == {"in_progress": 1}
+        resource.prlimit(pid, limit, lifted)
+        stored = server.call("record_receipt", **receipt)
+        assert (stored["state"], stored["next"]) == ("succeeded", "continue")
+        begun = server.call("begin_operation", **begin("other", args=large))
+        assert (begun["next"], begun["attempt"]) == ("perform", 1)
+        check = server.call("check_operation", run=RUN, key="open")
+        assert (check["attempts_in_all"], len(check["receipts"])) == (1, 1)
+
+
+def test_a_server_that_was_stopped_past_its_lease_may_not_act_and_its_receipt_counts(tmp_path: Path) -> None:
+    """L-8: stopped like a machine asleep; another session is sent to look meanwhile, and granted nothing.
+
+    Reported: microsoft/WSL#10006.
+    """
+    mine = begin("a", lease_seconds=1, lookup={"tool": "mail.search"}, call_id="the-call-of-the-sleeper")
+    with Server(tmp_path).start() as sleeper, Server(tmp_path).start() as other:
+        assert sleeper.call("begin_operation", **mine)["attempt"] == 1
+        sleeper.process.send_signal(signal.SIGSTOP)
+        moved = other.call("check_operation", run=RUN, key="a", wait_seconds=15)
+        assert (moved["state"], moved["next"]) == ("in_doubt", "reconcile")
+        taken = other.call("begin_operation", **begin("a"))
+        assert (taken["next"], taken["reason"]) == ("reconcile", "in_doubt")
+        sleeper.process.send_signal(signal.SIGCONT)
+        again = sleeper.call("begin_operation", **mine)
+        assert (again["next"], again["reason"]) == ("reconcile", "in_doubt")
+        late = sleeper.call("record_receipt", run=RUN, key="a", attempt=1, external_id="m-1")
+        assert (late["state"], late["next"]) == ("succeeded", "continue")
+        check = other.call("check_operation", run=RUN, key="a")
+        assert (check["attempts_in_all"], len(check["receipts"])) == (1, 1)
 
 
 HOSTILE = [
