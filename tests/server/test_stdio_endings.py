@@ -208,6 +208,10 @@ def test_a_broken_journal_is_told_by_each_tool_and_the_server_stays() -> None:
 
 @pytest.mark.parametrize("number", [None, *SIGNALS])
 def test_a_journal_that_never_closes_is_cut_off_in_time(number: signal.Signals | None) -> None:
+    """J-9: the last resort, where closing hangs.
+
+    Reported: ogx-ai/ogx#4587, omnilib/aiosqlite#290, omnilib/aiosqlite#299.
+    """
     with StdioProcess("stuck") as process:
         process.initialize()
         assert process.ask(call(1, **BEGIN))["result"]["isError"] is False
