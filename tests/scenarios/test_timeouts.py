@@ -69,6 +69,15 @@ async def test_a_receipt_that_names_no_operation_is_never_attached_by_guess(tmp_
         assert not [step for step in plan["steps"] if "receipts" in step]
         named = await call_tool(desk.journal, "record_receipt", run=desk.run, key="email:c", **evidence)
         assert (named["state"], named["operation"]) == ("succeeded", begun[2]["operation"])
+        settled = desk.at("only", run="run-2")
+        done = await settled.begin()
+        await settled.receipt(external_id="m-8")
+        with pytest.raises(Ambiguous) as fault:
+            await call_tool(desk.journal, "record_receipt", run="run-2", **evidence)
+        assert fault.value.candidates == (f"{done['operation']} (succeeded): key only in run run-2",)
+        with pytest.raises(NotFound) as unknown:
+            await call_tool(desk.journal, "record_receipt", run="run-3", **evidence)
+        assert (unknown.value.code, unknown.value.candidates) == ("not_found", ("run-2", "run-1"))
 
 
 async def test_accepted_is_not_done_and_a_timeout_is_not_failed(tmp_path: Path) -> None:
