@@ -1,10 +1,10 @@
 """A session in a process of its own, which can be killed at a failpoint of the journal.
 
-Run as `python child.py JOURNAL PROVIDER AHEAD_SECONDS FAILPOINTS`. It opens the journal, says `ready`, and
-then takes one JSON line after the other: `{"do": "begin_operation", …}` and so on for the journal's commands,
-`{"do": "perform", "mark": …}` for the outside effect (a line in the append-only file PROVIDER). It answers
-each with one JSON line. `AHEAD_SECONDS` is how much later than now its clocks say it is; both clocks agree,
-so for the journal that time has simply passed.
+Its arguments are JOURNAL PROVIDER AHEAD_SECONDS FAILPOINTS; `nursery.py` starts it. It opens the journal,
+says `ready`, and then takes one JSON line after the other: `{"do": "begin_operation", …}` and so on, a tool
+with its arguments, `{"do": "perform", "mark": …}` for the outside effect (a line in the append-only file
+PROVIDER). It answers each with one JSON line. `AHEAD_SECONDS` is how much later than now its clocks say it
+is; both clocks agree, so for the journal that time has simply passed.
 """
 
 import json
@@ -12,32 +12,21 @@ import os
 import secrets
 import sys
 import time
-from dataclasses import fields
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import anyio
 
-from counterfoil.store.domain.commands import (
-    BeginOperation,
-    Caller,
-    CheckOperation,
-    Lookup,
-    OperationRef,
-    ReceiptGiven,
-    ReconcileOperation,
-    RecordFailure,
-    RecordReceipt,
-    ResumePlan,
-)
 from counterfoil.store.domain.instants import Reading
 from counterfoil.store.domain.states import Policy
 from counterfoil.store.errors import Fault
 from counterfoil.store.failpoints import install_from
 from counterfoil.store.journal import Journal
 from counterfoil.store.opening import Fresh, open_journal
+from scenarios.tools import call_tool
 
-REF_FIELDS = ("operation", "run", "key")
+__all__ = ["carry_out", "clock_ahead", "main", "serve", "serving"]
 
 
 def perform(provider: Path, mark: str) -> None:
@@ -49,36 +38,8 @@ def perform(provider: Path, mark: str) -> None:
         os.close(descriptor)
 
 
-async def carry_out(journal: Journal, given: dict[str, Any], caller: Caller) -> dict[str, Any]:
-    """Turn one line into the journal's command, and give its answer."""
-    do = given.pop("do")
-    if do == "begin_operation":
-        if "lookup" in given:
-            given["lookup"] = Lookup(**given["lookup"])
-        return await journal.begin_operation(BeginOperation(**given), caller)
-    if do == "resume_plan":
-        return await journal.resume_plan(ResumePlan(**given), caller)
-    if do == "verify":
-        found = await journal.reader.verify()
-        return {"operations": found.operations, "faults": list(found.faults)}
-    ref = OperationRef(**{name: given.pop(name) for name in REF_FIELDS if name in given})
-    names = {field.name for field in fields(ReceiptGiven)}
-    if do == "record_receipt":
-        return await journal.record_receipt(RecordReceipt(ref=ref, receipt=ReceiptGiven(**given)), caller)
-    if do == "record_failure":
-        return await journal.record_failure(RecordFailure(ref=ref, **given), caller)
-    if do == "reconcile_operation":
-        receipt = ReceiptGiven(**{name: given.pop(name) for name in names if name in given})
-        return await journal.reconcile_operation(
-            ReconcileOperation(ref=ref, receipt=receipt, **given), caller
-        )
-    if do == "check_operation":
-        return await journal.check_operation(CheckOperation(ref=ref, **given), caller)
-    raise LookupError(do)
-
-
-async def session(path: Path, provider: Path, ahead_seconds: float) -> None:
-    """Serve lines until stdin ends."""
+def clock_ahead(ahead_seconds: float) -> Callable[[], Reading]:
+    """Give the clocks of this machine, so many seconds ahead."""
     ahead = round(ahead_seconds * 1_000_000)
 
     def clock() -> Reading:
@@ -88,25 +49,54 @@ async def session(path: Path, provider: Path, ahead_seconds: float) -> None:
             boot="this-boot",
         )
 
-    caller = Caller(connection=f"child-{os.getpid()}", conversation=f"child-{os.getpid()}")
-    fresh = Fresh(journal_id="crash", secret=secrets.token_hex(32))
-    async with open_journal(
-        path, fresh=fresh, namespace="default", policy=Policy(), clock=clock, busy_timeout_seconds=30
-    ) as journal:
+    return clock
+
+
+async def carry_out(journal: Journal, given: dict[str, Any], *, connection: str) -> dict[str, Any]:
+    """Call the tool that a line names, and give its answer or its fault.
+
+    Who calls is a session with a conversation of its own, unless the line brings a `trace`.
+    """
+    do = given.pop("do")
+    try:
+        if do == "verify":
+            found = await journal.reader.verify()
+            return {"operations": found.operations, "faults": list(found.faults)}
+        given.setdefault("trace", {"conversation": connection})
+        return await call_tool(journal, do, connection=connection, **given)
+    except Fault as fault:
+        return {"fault": fault.as_dict()}
+
+
+def serving(path: Path, clock: Callable[[], Reading], *, busy_timeout_seconds: float = 30) -> Any:
+    """Open the journal of a session."""
+    return open_journal(
+        path,
+        fresh=Fresh(journal_id="crash", secret=secrets.token_hex(32)),
+        namespace="default",
+        policy=Policy(),
+        clock=clock,
+        busy_timeout_seconds=busy_timeout_seconds,
+    )
+
+
+async def serve(path: Path, provider: Path, clock: Callable[[], Reading]) -> None:
+    """Serve lines until stdin ends."""
+    connection = f"child-{os.getpid()}"
+    async with serving(path, clock) as journal:
         print("ready", flush=True)
         while line := await anyio.to_thread.run_sync(sys.stdin.readline):
             given = json.loads(line)
-            try:
-                if given["do"] == "perform":
-                    perform(provider, given["mark"])
-                    answer: dict[str, Any] = {}
-                else:
-                    answer = await carry_out(journal, given, caller)
-            except Fault as fault:
-                answer = {"fault": fault.as_dict()}
+            if given["do"] == "perform":
+                perform(provider, given["mark"])
+                answer: dict[str, Any] = {}
+            else:
+                answer = await carry_out(journal, given, connection=connection)
             print(json.dumps(answer), flush=True)
 
 
-if __name__ == "__main__":
-    install_from(sys.argv[4])
-    anyio.run(session, Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3]))
+def main(arguments: list[str]) -> None:
+    """Serve a journal as the arguments say."""
+    path, provider, ahead_seconds, failpoints = arguments
+    install_from(failpoints)
+    anyio.run(serve, Path(path), Path(provider), clock_ahead(float(ahead_seconds)))

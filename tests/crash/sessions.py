@@ -4,11 +4,11 @@ import json
 import os
 import select
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any, Self
+
+from crash.nursery import start
 
 WAIT_SECONDS = 60
 """Bound on every wait; a healthy child answers in milliseconds once it runs."""
@@ -31,15 +31,9 @@ class Session:
         self, folder: Path, *, ahead_seconds: float = 0, failpoints: str = "", journal: str = "journal.db"
     ) -> None:
         self.provider = folder / "provider"
-        command = [
-            sys.executable,
-            str(Path(__file__).with_name("child.py")),
-            str(folder / journal),
-            str(self.provider),
-            str(ahead_seconds),
-            failpoints,
-        ]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process = start(
+            [str(folder / journal), str(self.provider), str(ahead_seconds), failpoints],
+        )
         self._buffer = b""
         self.is_ready = False
 
@@ -49,8 +43,7 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.process.kill()
         for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                stream.close()
+            stream.close()
         self.process.wait(WAIT_SECONDS)
 
     def wait_until_ready(self) -> Self:
@@ -62,7 +55,6 @@ class Session:
 
     def send(self, do: str, **given: Any) -> None:
         """Send one command and do not wait."""
-        assert self.process.stdin is not None
         self.process.stdin.write(json.dumps({"do": do, **given}).encode() + b"\n")
         self.process.stdin.flush()
 
@@ -90,7 +82,6 @@ class Session:
         return self.process.wait(WAIT_SECONDS) == -signal.SIGKILL
 
     def _line(self) -> str:
-        assert self.process.stdout is not None
         deadline = time.monotonic() + WAIT_SECONDS
         while b"\n" not in self._buffer:
             ready, _, _ = select.select([self.process.stdout], [], [], max(0, deadline - time.monotonic()))
@@ -101,6 +92,29 @@ class Session:
             self._buffer += chunk
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line.decode()
+
+
+class Barrier:
+    """A place at which sessions wait until they are let go."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def at(self, place: str) -> str:
+        """Give what makes a session wait at a failpoint, each time it comes by until it is let go."""
+        return f"{place}=barrier:{self._path}"
+
+    def wait_until_reached(self) -> None:
+        """Wait until a session waits there."""
+        reached = Path(f"{self._path}.reached")
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not reached.exists():
+            assert time.monotonic() < deadline, f"nobody came to {self._path}"
+            time.sleep(0.002)
+
+    def let_go(self) -> None:
+        """Let whoever waits there, or comes later, go on."""
+        Path(f"{self._path}.go").touch()
 
 
 def effects(folder: Path) -> list[str]:

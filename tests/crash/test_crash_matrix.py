@@ -1,0 +1,137 @@
+"""Agents and servers are killed wherever they can be, against every kind of performing system.
+
+The whole product, in shares that can run side by side (each prints what it met, and what was wrong):
+`PYTHONPATH=tests uv run python -m crash.matrix --whole --share 1/2`.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from counterfoil.store.failpoints import FAILPOINTS
+from crash.agent import CALLS, POINTS
+from crash.matrix import PLACES, Kill, Scenario, System, judge, server_kills
+
+TESTS = Path(__file__).parents[1]
+STORE = TESTS.parent / "store"
+WAIT_SECONDS = 600
+"""Bound on the short choice; on two quiet cores it takes less than one minute."""
+
+SHARES = 2
+
+
+def test_the_matrix_holds_every_failpoint_of_the_journal() -> None:
+    """A failpoint that is added has to be died at: `PLACES` says at which passings."""
+    used = {
+        name
+        for file in STORE.rglob("*.py")
+        for name in re.findall(r"\bfailpoint\(\s*[\"'](\w+)[\"']", file.read_text(encoding="utf-8"))
+    }
+    assert used == set(FAILPOINTS)
+    assert set(PLACES) == set(FAILPOINTS)
+
+
+def test_every_death_leaves_one_effect_and_a_true_report_or_a_flagged_question() -> None:
+    """C-1, C-3, C-4: zero double effects, zero lost receipts, zero wrong reports; every death was met."""
+    shares = [
+        subprocess.Popen(
+            [sys.executable, "-m", "crash.matrix", "--share", f"{part + 1}/{SHARES}"],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(TESTS)},
+        )
+        for part in range(SHARES)
+    ]
+    try:
+        lines = [share.communicate(timeout=WAIT_SECONDS)[0].splitlines() for share in shares]
+    finally:
+        for share in shares:
+            share.kill()
+            share.wait(WAIT_SECONDS)
+    faults = [fault for share in lines for fault in share[:-1]]
+    assert faults == []
+    assert [share.returncode for share in shares] == [0] * SHARES
+    summaries = [json.loads(share[-1]) for share in lines]
+    ends: Counter[str] = Counter()
+    met: Counter[str] = Counter()
+    for summary in summaries:
+        ends.update(summary["ends"])
+        for deaths, count in summary["deaths"].items():
+            met.update(dict.fromkeys(deaths.split(" and "), count))
+    assert set(ends) == {"succeeded, skip: already_succeeded", "in_doubt, ask: unresolved"}
+    unmet = {f"agent {point}" for point in POINTS} | {f"server at {place}" for place in server_kills()}
+    assert unmet - set(met) == set()
+
+
+SYSTEM = System(first="loses", lookup="at once", repeat="unsafe", recovers_after_seconds=0.0)
+DONE: dict[str, Any] = {
+    "state": "succeeded",
+    "next": "skip",
+    "reason": "already_succeeded",
+    "attempt": 1,
+    "attempts": [{"attempt": 1}],
+    "receipts": [{"external_id": "ref-1", "accepted": True}],
+}
+ASKED = {**DONE, "state": "in_doubt", "next": "ask", "reason": "unresolved", "receipts": []}
+GRANT = {
+    "tool": "begin_operation",
+    "given": {},
+    "answer": {"next": "perform", "attempt": 1, "replayed": False},
+}
+RECEIPT = {
+    "tool": "record_receipt",
+    "given": {"attempt": 1},
+    "answer": {"next": "continue", "state": "succeeded", "receipt": {"external_id": "ref-1"}},
+}
+
+
+def judged(
+    checked: dict[str, Any],
+    *notes: dict[str, Any],
+    effects: tuple[str, ...] = ("ref-1",),
+    passed_seconds: float = 0.0,
+    **system: Any,
+) -> list[str]:
+    """Judge a history that ends as `checked`."""
+    end = {"end": checked["next"]}
+    last = {"checked": checked, "verified": {"operations": 1, "faults": []}}
+    fields = {**{name: getattr(SYSTEM, name) for name in System.__slots__}, **system}
+    scenario = Scenario(kill=Kill(), kill_again=Kill(), system=System(**fields))
+    return judge(scenario, [*notes, end, last], list(effects), passed_seconds=passed_seconds)[0]
+
+
+def test_a_judge_that_saw_nothing_wrong_says_so() -> None:
+    assert judged(DONE, GRANT, RECEIPT) == []
+    assert judged(ASKED, GRANT, lookup="none") == []
+    assert judged(ASKED, GRANT, lookup="none", repeat="keyed, short", passed_seconds=601) == []
+
+
+def test_a_judge_sees_each_fault() -> None:
+    """Two effects, a lost receipt, wrong reports, and questions that nobody need be asked."""
+    assert judged(DONE, GRANT, RECEIPT, effects=("ref-1", "ref-2")) == ["2 effects"]
+    lost = judged({**ASKED, "attempt": 2}, GRANT, RECEIPT, lookup="none")
+    assert lost == ["acknowledged ['ref-1'], kept []"]
+    assert judged(DONE, GRANT, GRANT) == ["an attempt was granted twice: Counter({1: 2})"]
+    invented = judged(DONE, effects=())
+    assert invented == ["receipts of no effect: ['ref-1']", "reported as done, and nothing took place"]
+    open_end = judged({**DONE, "state": "failed", "next": "begin", "reason": "retry", "receipts": []})
+    assert open_end[0] == "neither settled nor flagged: failed, begin: retry"
+    assert judged(ASKED, GRANT) == ["flagged, though it can be looked up"]
+    assert judged(ASKED, GRANT, lookup="none", repeat="safe") == ["flagged, though it could be repeated"]
+    alive = judged(ASKED, GRANT, lookup="none", repeat="keyed, short", passed_seconds=10)
+    assert alive == ["flagged while its key was alive"]
+    reported = judged(
+        ASKED, GRANT, {**RECEIPT, "answer": {"state": "failed", "next": "continue"}}, lookup="none"
+    )
+    assert reported == ["flagged though its newest attempt was reported"]
+    never = judged({**ASKED, "attempts": []}, lookup="none")
+    assert never == ["flagged though nothing was ever granted"]
+
+
+def test_an_agent_has_a_point_before_behind_and_after_each_call() -> None:
+    assert {f"{moment} {tool}" for tool in CALLS for moment in ("before", "behind", "after")} < set(POINTS)
