@@ -58,13 +58,15 @@ class Orders:
     """What a session is told: its task (a begin), and where it or its server dies.
 
     `dies_at` is `POINT` or `POINT@N`, the Nth time. `server_dies_at` is for the first server that it starts;
-    one that `is_patient` then starts another and sends its call again, with the same call id.
+    one that `is_patient` then starts another and sends its call again, with the same call id. Who does not
+    read the plan begins from the top, as one that takes it for new work.
     """
 
     task: dict[str, Any]
     dies_at: str | None = None
     server_dies_at: str | None = None
     is_patient: bool = False
+    reads_the_plan: bool = True
 
 
 class ServerDied(Exception):
@@ -91,6 +93,8 @@ class Agent:
         """Follow the plan until the task is settled or a person has to decide; notes which of both."""
         key = self._orders.task["key"]
         try:
+            if not self._orders.reads_the_plan:
+                self._begin()
             while True:
                 plan = self.call("resume_plan", run=self._orders.task["run"], include="all")
                 step = next((step for step in plan["steps"] if step["key"] == key), None)

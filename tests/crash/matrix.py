@@ -102,7 +102,8 @@ class System:
     first: str
     lookup: str
     repeat: str
-    recovers_after_seconds: float
+    recovers: tuple[float, str]
+    """After how many seconds, and how: "by the plan", or "from the top", beginning without a look at it."""
 
     def can_meet(self, kill: Kill) -> bool:
         """Tell whether a first session gets to the place of a death, as far as that is plain."""
@@ -125,11 +126,11 @@ def systems() -> list[System]:
         ("answers", "loses", "refuses", "late", "accepts"),
         ("none", "at once", "lagging", "conclusive"),
         ("unsafe", "keyed, long", "keyed, short", "safe"),
-        (0.0, 400.0, 1_500.0),
+        ((0.0, "by the plan"), (0.0, "from the top"), (400.0, "from the top"), (1_500.0, "by the plan")),
     )
     return [
-        System(first=first, lookup=lookup, repeat=repeat, recovers_after_seconds=after)
-        for first, lookup, repeat, after in every
+        System(first=first, lookup=lookup, repeat=repeat, recovers=recovers)
+        for first, lookup, repeat, recovers in every
         if not (lookup == "conclusive" and first in ("late", "accepts"))
     ]
 
@@ -214,15 +215,17 @@ def carry_out(scenario: Scenario, folder: Path) -> Verdict:
     started_at = clock.now
     provider = Provider(folder / "provider.db", scenario.behaviour, lambda: clock.now / 1_000_000)
     kills = (scenario.kill, scenario.kill_again, Kill())
+    after_seconds, way = scenario.system.recovers
     seen = []
     for number, kill in enumerate(kills):
         if number > 0:
-            clock.advance(scenario.system.recovers_after_seconds)
+            clock.advance(after_seconds)
         orders = Orders(
             task=scenario.task,
             dies_at=kill.agent,
             server_dies_at=kill.server,
             is_patient=kill.is_patient,
+            reads_the_plan=way == "by the plan",
         )
         _run_session(folder, provider, clock, orders, is_last=number == 2)
         seen.append([json.loads(line) for line in (folder / "notes").read_text().splitlines()])

@@ -68,7 +68,7 @@ def test_every_death_leaves_one_effect_and_a_true_report_or_a_flagged_question()
     assert unmet - set(met) == set()
 
 
-SYSTEM = System(first="loses", lookup="at once", repeat="unsafe", recovers_after_seconds=0.0)
+SYSTEM = System(first="loses", lookup="at once", repeat="unsafe", recovers=(0.0, "by the plan"))
 DONE: dict[str, Any] = {
     "state": "succeeded",
     "next": "skip",
