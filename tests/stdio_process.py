@@ -10,7 +10,7 @@ import sys
 import termios
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 WAIT_SECONDS = 20
 """Bound on waiting for an answer; a healthy server answers in milliseconds once it runs."""
@@ -34,7 +34,7 @@ class StdioProcess:
         )
         self._buffer = b""
 
-    def __enter__(self) -> "StdioProcess":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -145,11 +145,11 @@ def _grants(calls: list[Call]) -> Iterator[str]:
     for call in calls:
         for view in views(call):
             newest[view.operation] = max(newest[view.operation], view.attempt)
-        if call.tool == "begin_operation" and "operation" in (call.answer or {}):
-            places[call.answer["operation"]] = (call.given["run"], call.given["key"])  # type: ignore[index]
+        answer = call.answer or {}
+        if call.tool == "begin_operation" and "operation" in answer:
+            places[answer["operation"]] = (call.given["run"], call.given["key"])
         if _is_grant(call):
-            assert call.answer is not None
-            granted[call.answer["operation"], call.answer["attempt"]].append(call)
+            granted[answer["operation"], answer["attempt"]].append(call)
     for (operation, attempt), given in granted.items():
         first = [call for call in given if not (call.answer or {})["replayed"]]
         if len(first) > 1:

@@ -11,191 +11,27 @@ import ctypes
 import json
 import os
 import select
+import signal
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from itertools import combinations, cycle, product
 from pathlib import Path
 from typing import Any
 
-from crash.agent import POINTS, Agent, Orders
+from crash.agent import Agent, Orders
+from crash.kills import KEY, Kill, Scenario, System, both_kills, short_choice, single_kills, systems
 from crash.nursery import run_and_exit, warm_up
-from crash.provider import Behaviour, Provider
+from crash.provider import Provider
 from crash.shared_clock import SharedClock
+from crash.verdicts import deaths_in, judge
 
-__all__ = ["PLACES", "Scenario", "Verdict", "carry_out", "judge", "server_kills", "short_choice", "systems"]
+__all__ = ["Verdict", "carry_out"]
 
-RUN, KEY = "weekly-report/2026-W48", "email:alice"
 SESSION_SECONDS = 60
 """Bound on one session; a healthy one takes a fraction of a second."""
-
-PLACES: Mapping[str, tuple[int, ...]] = {
-    "during_migration": (1, 4),
-    "before_begin": (1, 2, 3),
-    "after_begin": (1, 2, 3),
-    "before_commit": (1, 2, 3),
-    "after_commit": (1, 2, 3),
-}
-"""Each failpoint of the journal, and at which passings a server is killed there.
-
-A session writes at its begin, at its report, and where that leaves a doubt at its finding.
-"""
-
-LONG_KEY, SHORT_KEY = 100_000.0, 900.0
-"""How long keys are kept. A short one permits repeats for the time less the settle time: 600 s."""
-
-KEY_IS_ALIVE_SECONDS = 600.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kill:
-    """Where a session dies: itself, its server, or both. `is_patient`: it gets over its server's death."""
-
-    agent: str | None = None
-    server: str | None = None
-    is_patient: bool = False
-
-    def __str__(self) -> str:
-        how = ("patient " if self.is_patient else "") + f"server at {self.server}" if self.server else ""
-        return " and ".join(filter(None, (how, self.agent and f"agent {self.agent}"))) or "none"
-
-
-def server_kills() -> list[str]:
-    """Give every failpoint with every passing."""
-    return [f"{place}=kill@{passing}" for place, passings in PLACES.items() for passing in passings]
-
-
-def single_kills() -> list[Kill]:
-    """Give every death of one of both, and none."""
-    return [
-        Kill(),
-        *(Kill(agent=point) for point in POINTS),
-        *(Kill(agent=f"{moment} reconcile_operation@2") for moment in ("behind", "after")),
-        *(Kill(server=place, is_patient=patient) for place in server_kills() for patient in (False, True)),
-    ]
-
-
-def both_kills() -> list[Kill]:
-    """Give every death of a server that an agent gets over, to die itself later."""
-    return [Kill(agent=point, server=place, is_patient=True) for place in server_kills() for point in POINTS]
-
-
-SECOND_KILLS = (
-    Kill(),
-    Kill(agent="behind begin_operation"),
-    Kill(agent="after the effect"),
-    Kill(agent="behind reconcile_operation"),
-    Kill(server="before_commit=kill@1", is_patient=True),
-    Kill(server="after_commit=kill@1"),
-    Kill(server="after_commit=kill@2", is_patient=True),
-)
-"""The second deaths of the short choice: around the effect, around a finding, and around a commit."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class System:
-    """A kind of performing system, and when somebody comes back to the work."""
-
-    first: str
-    lookup: str
-    repeat: str
-    recovers: tuple[float, str]
-    """After how many seconds, and how: "by the plan", or "from the top", beginning without a look at it."""
-
-    def can_meet(self, kill: Kill) -> bool:
-        """Tell whether a first session gets to the place of a death, as far as that is plain."""
-        point = kill.agent or ""
-        has_doubt = self.first in ("loses", "late", "accepts")
-        if "record_receipt" in point:
-            return self.first in ("answers", "accepts")
-        if "record_failure" in point:
-            return self.first in ("loses", "late", "refuses")
-        if "check_operation" in point or "@2" in point:
-            return has_doubt and self.lookup in ("at once", "lagging")
-        if "reconcile" in point or "looking" in point or "@3" in (kill.server or ""):
-            return has_doubt
-        return True
-
-
-def systems() -> list[System]:
-    """Give every kind; a conclusive lookup excludes an effect that comes later."""
-    every = product(
-        ("answers", "loses", "refuses", "late", "accepts"),
-        ("none", "at once", "lagging", "conclusive"),
-        ("unsafe", "keyed, long", "keyed, short", "safe"),
-        ((0.0, "by the plan"), (0.0, "from the top"), (400.0, "from the top"), (1_500.0, "by the plan")),
-    )
-    return [
-        System(first=first, lookup=lookup, repeat=repeat, recovers=recovers)
-        for first, lookup, repeat, recovers in every
-        if not (lookup == "conclusive" and first in ("late", "accepts"))
-    ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
-    """One row of the matrix."""
-
-    kill: Kill
-    kill_again: Kill
-    system: System
-
-    @property
-    def behaviour(self) -> Behaviour:
-        """How the performing system behaves."""
-        repeat = self.system.repeat
-        kept = {"keyed, long": LONG_KEY, "keyed, short": SHORT_KEY}.get(repeat)
-        drops = "states" if repeat == "safe" else "nothing" if kept is None else "keys"
-        return Behaviour(
-            first=self.system.first, lookup=self.system.lookup, drops=drops, key_ttl_seconds=kept
-        )
-
-    @property
-    def task(self) -> dict[str, Any]:
-        """What the agent begins."""
-        kept = self.behaviour.key_ttl_seconds
-        lookup = self.system.lookup
-        task: dict[str, Any] = {
-            "run": RUN,
-            "key": KEY,
-            "action": "email.send",
-            "target": "alice@example.org",
-            "repeat": self.system.repeat.partition(",")[0],
-        }
-        if kept is not None:
-            task["key_ttl_seconds"] = kept
-        if lookup != "none":
-            task["lookup"] = {"tool": "mail.search", "conclusive": lookup == "conclusive"}
-        return task
-
-
-def short_choice() -> list[Scenario]:
-    """Choose few scenarios in which every two values of two dimensions meet, where they can.
-
-    Every death of one of both meets every second death of `SECOND_KILLS`, under a kind of system that it can
-    be met in; the kinds are chosen so that most pairs are new. Deaths of both come once for each point.
-    """
-    values = [(system, [f"{name} {value}" for name, value in asdict(system).items()]) for system in systems()]
-    seen: set[tuple[str, str]] = set()
-    chosen = []
-    places = cycle(server_kills())
-    both = [Kill(agent=point, server=next(places), is_patient=True) for point in POINTS]
-    for kill, again in [*product(single_kills(), SECOND_KILLS), *((kill, Kill()) for kill in both)]:
-        best: tuple[System, set[tuple[str, str]]] | None = None
-        for system, named in values:
-            if system.can_meet(kill):
-                new = set(combinations([f"1 {kill}", f"2 {again}", *named], 2)) - seen
-                if best is None or len(new) > len(best[1]):
-                    best = system, new
-        assert best is not None
-        chosen.append(Scenario(kill=kill, kill_again=again, system=best[0]))
-        seen |= best[1]
-        # Where several are as good, the next death does not fall to the same one.
-        values = values[71:] + values[:71]
-    return chosen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +70,7 @@ def carry_out(scenario: Scenario, folder: Path) -> Verdict:
         scenario, notes, provider.effects(KEY), passed_seconds=(clock.now - started_at) / 1_000_000
     )
     passed = {note["passed"] for note in seen[1][len(seen[0]) :] if "passed" in note}
-    return Verdict(end=end, deaths=_deaths(notes), faults=tuple(faults), passed=frozenset(passed))
+    return Verdict(end=end, deaths=deaths_in(notes), faults=tuple(faults), passed=frozenset(passed))
 
 
 def _run_session(
@@ -254,97 +90,17 @@ def _run_session(
         os.close(ending)
         run_and_exit(main)
     os.close(held)
-    deadline = time.monotonic() + SESSION_SECONDS
-    readable, _, _ = select.select([ending], [], [], deadline - time.monotonic())
+    readable, _, _ = select.select([ending], [], [], SESSION_SECONDS)
     os.close(ending)
-    assert readable, f"a session did not end: {orders}"
+    if not readable:
+        os.kill(pid, signal.SIGKILL)
+        raise AssertionError(f"a session did not end: {orders}")
     while True:  # the servers of a killed agent come to this process, see `adopt_orphans`
         try:
             if os.waitpid(-1, 0)[0] == 0:
                 return
         except ChildProcessError:
             return
-
-
-def judge(
-    scenario: Scenario, notes: list[dict[str, Any]], effects: list[str], *, passed_seconds: float
-) -> tuple[list[str], str]:
-    """Hold what the sessions were told against what the performing system did: what is wrong, and the end."""
-    faults: list[str] = []
-    last = notes[-1]
-    checked = last.get("checked")
-    if checked is None:
-        return ["the last session did not get through"], "none"
-    if last["verified"] != {"operations": 1, "faults": []}:
-        faults.append(f"the journal does not verify: {last['verified']}")
-    if len(effects) > 1:
-        faults.append(f"{len(effects)} effects")
-    answered = [note for note in notes if "tool" in note]
-    kept = [receipt["external_id"] for receipt in checked.get("receipts", ())]
-    acknowledged = [
-        note["answer"]["receipt"]["external_id"] for note in answered if "receipt" in note["answer"]
-    ]
-    if not set(acknowledged) <= set(kept):
-        faults.append(f"acknowledged {acknowledged}, kept {kept}")
-    if not set(kept) <= set(effects):
-        faults.append(f"receipts of no effect: {kept}")
-    grants = Counter(
-        note["answer"]["attempt"]
-        for note in answered
-        if note["answer"]["next"] == "perform" and not note["answer"]["replayed"]
-    )
-    if any(count > 1 for count in grants.values()):
-        faults.append(f"an attempt was granted twice: {grants}")
-    end = f"{checked['state']}, {checked['next']}: {checked['reason']}"
-    if checked["state"] == "succeeded":
-        if not effects or not kept:
-            faults.append("reported as done, and nothing took place")
-    elif end != "in_doubt, ask: unresolved":
-        faults.append(f"neither settled nor flagged: {end}")
-    else:
-        faults += _wrongly_flagged(scenario, checked, answered, passed_seconds=passed_seconds)
-    ends = [note["end"] for note in notes if note.get("end") in ("skip", "ask")]
-    if ends[-1:] != [checked["next"]] or ("skip" in ends[:-1] and checked["state"] != "succeeded"):
-        faults.append(f"told {ends}, and then {end}")
-    return faults, end
-
-
-def _wrongly_flagged(
-    scenario: Scenario,
-    checked: Mapping[str, Any],
-    answered: list[dict[str, Any]],
-    *,
-    passed_seconds: float,
-) -> list[str]:
-    """Say why a person need not have been asked, if that is so."""
-    faults = []
-    if scenario.system.lookup != "none":
-        faults.append("flagged, though it can be looked up")
-    if scenario.system.repeat in ("safe", "keyed, long"):
-        faults.append("flagged, though it could be repeated")
-    if scenario.system.repeat == "keyed, short" and passed_seconds < KEY_IS_ALIVE_SECONDS:
-        faults.append("flagged while its key was alive")
-    if any(receipt["accepted"] for receipt in checked.get("receipts", ())):
-        faults.append("flagged with a receipt on file")
-    settled = [
-        note
-        for note in answered
-        if note["tool"] in ("record_receipt", "record_failure")
-        and note["given"]["attempt"] == checked["attempt"]
-        and note["answer"]["state"] in ("succeeded", "failed")
-    ]
-    if settled:
-        faults.append("flagged though its newest attempt was reported")
-    if not checked.get("attempts"):
-        faults.append("flagged though nothing was ever granted")
-    return faults
-
-
-def _deaths(notes: list[dict[str, Any]]) -> tuple[str, ...]:
-    """Name each death that was really met."""
-    agents = [f"agent {note['killed_at']}" for note in notes if "killed_at" in note]
-    servers = [f"server at {note['server_killed_at']}" for note in notes if "server_killed_at" in note]
-    return tuple(agents + servers)
 
 
 def adopt_orphans() -> None:
@@ -377,6 +133,40 @@ def run_whole(place: Path | None, system: System) -> Iterator[tuple[Scenario, Ve
                 yield scenario, run_in(place, scenario)
 
 
+class Tally:
+    """Counts what scenarios came to, and tells of each that was at fault."""
+
+    def __init__(self) -> None:
+        self.ends: Counter[str] = Counter()
+        self.deaths: Counter[str] = Counter()
+        self.faulty = 0
+        self._started = time.monotonic()
+
+    def add(self, scenario: Scenario, verdict: Verdict) -> None:
+        """Count one."""
+        self.ends[verdict.end] += 1
+        self.deaths[" and ".join(verdict.deaths)] += 1
+        if verdict.faults:
+            self.faulty += 1
+            print(json.dumps({"faults": verdict.faults, "scenario": asdict(scenario)}), flush=True)
+
+    def join(self, other: "Tally") -> None:
+        """Count all that another one counted."""
+        self.ends.update(other.ends)
+        self.deaths.update(other.deaths)
+        self.faulty += other.faulty
+
+    def summary(self) -> dict[str, Any]:
+        """Give the counts."""
+        seconds = round(time.monotonic() - self._started, 1)
+        return {
+            "scenarios": self.ends.total(),
+            "faulty": self.faulty,
+            "seconds": seconds,
+            "ends": self.ends,
+        }
+
+
 def main() -> None:
     """Run a share of the matrix; one JSON line for each scenario that was at fault, and one at the end."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -389,29 +179,19 @@ def main() -> None:
     place = given.folder or (memory if memory.is_dir() else None)
     adopt_orphans()
     warm_up()
-    deaths: Counter[str] = Counter()
-    ends: Counter[str] = Counter()
-    faulty, started = 0, time.monotonic()
-    runs = (
-        (run for system in systems()[part - 1 :: parts] for run in run_whole(place, system))
-        if given.whole
-        else ((scenario, run_in(place, scenario)) for scenario in short_choice()[part - 1 :: parts])
-    )
-    for scenario, verdict in runs:
-        deaths[" and ".join(verdict.deaths)] += 1
-        ends[verdict.end] += 1
-        if verdict.faults:
-            faulty += 1
-            print(json.dumps({"faults": verdict.faults, "scenario": asdict(scenario)}), flush=True)
-    summary = {
-        "scenarios": sum(ends.values()),
-        "faulty": faulty,
-        "seconds": round(time.monotonic() - started, 1),
-        "ends": ends,
-        "deaths": deaths,
-    }
-    print(json.dumps(summary), flush=True)
-    sys.exit(1 if faulty else 0)
+    total = Tally()
+    if given.whole:
+        for system in systems()[part - 1 :: parts]:
+            tally = Tally()
+            for scenario, verdict in run_whole(place, system):
+                tally.add(scenario, verdict)
+            print(json.dumps({"system": asdict(system), **tally.summary()}), flush=True)
+            total.join(tally)
+    else:
+        for scenario in short_choice()[part - 1 :: parts]:
+            total.add(scenario, run_in(place, scenario))
+    print(json.dumps({**total.summary(), "deaths": total.deaths}), flush=True)
+    sys.exit(1 if total.faulty else 0)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,9 @@ KINDS = ("unsafe", "keyed", "unsafe")
 TWINS = 10
 """So many pairs of agents have one conversation."""
 
+SENT_TWICE = 0.05
+"""How often a call arrives a second time."""
+
 KILLED_ONCE_IN = 300
 """How many passings of failpoints a process survives on average."""
 
@@ -55,6 +58,7 @@ class Result:
 
     faults: list[str]
     calls: Counter[str]
+    told: Counter[str]
     unanswered: int
     deaths: int
     operations: int
@@ -146,9 +150,15 @@ class Agent:
             )
 
     async def call(self, tool: str, **given: Any) -> dict[str, Any]:
-        """Make a recorded call."""
+        """Make a recorded call; now and then the same one arrives twice."""
         if tool not in ("resume_plan", "check_operation"):
             given["call_id"] = f"call-{self._drawn.getrandbits(64):016x}"
+        answer = await self._call_once(tool, given)
+        if self._drawn.random() < SENT_TWICE:
+            answer = await self._call_once(tool, given)
+        return answer
+
+    async def _call_once(self, tool: str, given: dict[str, Any]) -> dict[str, Any]:
         number = self._recorder.begins(tool, given, caller=self._name)
         line = {"do": tool, "trace": {"conversation": self._name}, **given}
         answer = await carry_out(self._journal, line, connection=f"process-{os.getpid()}")
@@ -250,7 +260,8 @@ async def _look_at_the_end(
     folder: Path, clock: SharedClock, calls: list[Call]
 ) -> tuple[list[Call], list[str]]:
     """Check every operation once more, as recorded calls, and the journal itself."""
-    ids = sorted({call.answer["operation"] for call in calls if "operation" in (call.answer or {})})  # type: ignore[index]
+    answers = [call.answer for call in calls if call.answer is not None]
+    ids = sorted({answer["operation"] for answer in answers if "operation" in answer})
     looked = []
     async with serving(folder / "journal.db", clock) as journal:
         for operation in ids:
@@ -315,6 +326,11 @@ def race(folder: Path, *, seed: int, lasts_seconds: float) -> Result:
     return Result(
         faults=faults,
         calls=Counter(call.tool for call in calls),
+        told=Counter(
+            f"{answer['next']}: {answer['reason']}"
+            for answer in (call.answer or {} for call in calls)
+            if "next" in answer
+        ),
         unanswered=sum(call.answer is None for call in calls),
         deaths=deaths,
         operations=len(looked),

@@ -15,7 +15,8 @@ from typing import Any
 
 from counterfoil.store.failpoints import FAILPOINTS
 from crash.agent import CALLS, POINTS
-from crash.matrix import PLACES, Kill, Scenario, System, judge, server_kills
+from crash.kills import PLACES, Kill, Scenario, System, server_kills
+from crash.verdicts import judge
 
 TESTS = Path(__file__).parents[1]
 STORE = TESTS.parent / "store"
@@ -131,6 +132,9 @@ def test_a_judge_sees_each_fault() -> None:
     assert reported == ["flagged though its newest attempt was reported"]
     never = judged({**ASKED, "attempts": []}, lookup="none")
     assert never == ["flagged though nothing was ever granted"]
+    assert judged(DONE, GRANT, {"end": "ask"}, RECEIPT) == [
+        "a person was asked about what was then settled without one"
+    ]
 
 
 def test_an_agent_has_a_point_before_behind_and_after_each_call() -> None:

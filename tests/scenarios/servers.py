@@ -12,10 +12,19 @@ from stdio_process import StdioProcess, call
 __all__ = ["Server", "ServerFault", "server_command", "server_environment"]
 
 
-def server_command(folder: Path) -> list[str]:
-    """Give the command that serves the journal in `folder`."""
+def server_command(folder: Path, *, failpoints: str = "") -> list[str]:
+    """Give the command that serves the journal in `folder`, and does at failpoints what `failpoints` says."""
     journal = f"sqlite:///{folder / 'journal.db'}"
-    return [sys.executable, "-m", "counterfoil.server", "serve", "--journal", journal]
+    program = ["-m", "counterfoil.server"]
+    if failpoints:
+        code = (
+            "from counterfoil.server.main import main\n"
+            "from counterfoil.store.failpoints import install_from\n"
+            f"install_from({failpoints!r})\n"
+            "main()\n"
+        )
+        program = ["-c", code]
+    return [sys.executable, *program, "serve", "--journal", journal]
 
 
 def server_environment(folder: Path, **more: str) -> dict[str, str]:
@@ -37,11 +46,11 @@ class ServerFault(Exception):
 class Server(StdioProcess):
     """One running server; its stderr goes to a file, so that no pipe can fill."""
 
-    def __init__(self, folder: Path, **environment: str) -> None:
+    def __init__(self, folder: Path, *, failpoints: str = "", **environment: str) -> None:
         self.log = folder / f"stderr-{len(list(folder.glob('stderr-*')))}"
         with self.log.open("wb") as stderr:
             self.process = subprocess.Popen(
-                server_command(folder),
+                server_command(folder, failpoints=failpoints),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
