@@ -12,6 +12,7 @@ __all__ = [
     "KEY",
     "KEY_IS_ALIVE_SECONDS",
     "PLACES",
+    "SECOND_KILLS",
     "Kill",
     "Scenario",
     "System",
@@ -176,15 +177,17 @@ def short_choice() -> list[Scenario]:
     places = cycle(server_kills())
     both = [Kill(agent=point, server=next(places), is_patient=True) for point in POINTS]
     for kill, again in [*product(single_kills(), SECOND_KILLS), *((kill, Kill()) for kill in both)]:
-        best: tuple[System, set[tuple[str, str]]] | None = None
+        best: tuple[tuple[int, int], System, set[tuple[str, str]]] | None = None
         for system, named in values:
             if system.can_meet(kill):
                 new = set(combinations([f"1 {kill}", f"2 {again}", *named], 2)) - seen
-                if best is None or len(new) > len(best[1]):
-                    best = system, new
+                # A death has few rows to meet everything in: its own pairs come first.
+                gained = (sum(first.startswith("1 ") for first, _ in new), len(new))
+                if best is None or gained > best[0]:
+                    best = gained, system, new
         assert best is not None
-        chosen.append(Scenario(kill=kill, kill_again=again, system=best[0]))
-        seen |= best[1]
+        chosen.append(Scenario(kill=kill, kill_again=again, system=best[1]))
+        seen |= best[2]
         # Where several are as good, the next death does not fall to the same one.
         values = values[71:] + values[:71]
     return chosen

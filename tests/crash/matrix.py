@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -47,28 +48,26 @@ class Verdict:
 
 def carry_out(scenario: Scenario, folder: Path) -> Verdict:
     """Run the three sessions in a folder of their own, and judge."""
-    clock = SharedClock(folder / "clock")
-    started_at = clock.now
-    provider = Provider(folder / "provider.db", scenario.behaviour, lambda: clock.now / 1_000_000)
-    kills = (scenario.kill, scenario.kill_again, Kill())
-    after_seconds, way = scenario.system.recovers
-    seen = []
-    for number, kill in enumerate(kills):
-        if number > 0:
-            clock.advance(after_seconds)
-        orders = Orders(
-            task=scenario.task,
-            dies_at=kill.agent,
-            server_dies_at=kill.server,
-            is_patient=kill.is_patient,
-            reads_the_plan=way == "by the plan",
-        )
-        _run_session(folder, provider, clock, orders, is_last=number == 2)
-        seen.append([json.loads(line) for line in (folder / "notes").read_text().splitlines()])
+    with closing(SharedClock(folder / "clock")) as clock:
+        started_at = clock.now
+        provider = Provider(folder / "provider.db", scenario.behaviour, lambda: clock.now / 1_000_000)
+        after_seconds, way = scenario.system.recovers
+        seen = []
+        for number, kill in enumerate((scenario.kill, scenario.kill_again, Kill())):
+            if number > 0:
+                clock.advance(after_seconds)
+            orders = Orders(
+                task=scenario.task,
+                dies_at=kill.agent,
+                server_dies_at=kill.server,
+                is_patient=kill.is_patient,
+                reads_the_plan=way == "by the plan",
+            )
+            _run_session(folder, provider, clock, orders, is_last=number == 2)
+            seen.append([json.loads(line) for line in (folder / "notes").read_text().splitlines()])
+        passed_seconds = (clock.now - started_at) / 1_000_000
     notes = seen[2]
-    faults, end = judge(
-        scenario, notes, provider.effects(KEY), passed_seconds=(clock.now - started_at) / 1_000_000
-    )
+    faults, end = judge(scenario, notes, provider.effects(KEY), passed_seconds=passed_seconds)
     passed = {note["passed"] for note in seen[1][len(seen[0]) :] if "passed" in note}
     return Verdict(end=end, deaths=deaths_in(notes), faults=tuple(faults), passed=frozenset(passed))
 

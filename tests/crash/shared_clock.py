@@ -24,6 +24,10 @@ class SharedClock:
         self._file = os.open(path, os.O_RDWR)
         self._epoch = int(path.read_text()[_DIGITS:])
 
+    def close(self) -> None:
+        """Let go of the file; whoever reads the clock after that has one of its own."""
+        os.close(self._file)
+
     def __call__(self) -> Reading:
         monotonic = time.monotonic_ns() // 1_000 + self._ahead()
         return Reading(at=self._epoch // 1_000 + monotonic, monotonic=monotonic, boot="this-boot")

@@ -10,12 +10,23 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
 from counterfoil.store.failpoints import FAILPOINTS
 from crash.agent import CALLS, POINTS
-from crash.kills import PLACES, Kill, Scenario, System, server_kills
+from crash.kills import (
+    PLACES,
+    SECOND_KILLS,
+    Kill,
+    Scenario,
+    System,
+    server_kills,
+    short_choice,
+    single_kills,
+    systems,
+)
 from crash.verdicts import judge
 
 TESTS = Path(__file__).parents[1]
@@ -67,6 +78,25 @@ def test_every_death_leaves_one_effect_and_a_true_report_or_a_flagged_question()
     assert set(ends) == {"succeeded, skip: already_succeeded", "in_doubt, ask: unresolved"}
     unmet = {f"agent {point}" for point in POINTS} | {f"server at {place}" for place in server_kills()}
     assert unmet - set(met) == set()
+
+
+def test_the_short_choice_lets_every_two_values_meet_that_can() -> None:
+    """Each single death with each second one and each trait of a system, and the traits with each other."""
+
+    def values(scenario: Scenario) -> list[str]:
+        system = scenario.system
+        traits = [f"{name} {getattr(system, name)}" for name in System.__slots__]
+        return [f"1 {scenario.kill}", f"2 {scenario.kill_again}", *traits]
+
+    singles = single_kills()
+    possible = [
+        Scenario(kill=kill, kill_again=again, system=system)
+        for kill, again, system in product(singles, SECOND_KILLS, systems())
+        if system.can_meet(kill)
+    ]
+    wanted = {pair for scenario in possible for pair in combinations(values(scenario), 2)}
+    chosen = {pair for scenario in short_choice() for pair in combinations(values(scenario), 2)}
+    assert sorted(wanted - chosen) == []
 
 
 SYSTEM = System(first="loses", lookup="at once", repeat="unsafe", recovers=(0.0, "by the plan"))

@@ -1,8 +1,8 @@
 """Named places where a test stops or kills the program; they do nothing unless a hook is installed.
 
 A crash test proves a promise only if the process dies exactly where the promise is thinnest. `failpoint`
-marks such a place; `installed` gives a test a hook inside its own process, and `install_from` lets a
-server be told by its environment (which only the server floor reads) to kill itself or to wait there.
+marks such a place; `installed` gives a test a hook inside its own process, and `install_from` makes the
+process that a test starts kill itself there, or wait.
 """
 
 import os
