@@ -33,7 +33,7 @@ from counterfoil.store.sqlite.place import (
     refuse_file_system,
     resolve,
     shares_memory,
-    sync_folder,
+    sync_folders,
 )
 from counterfoil.store.sqlite.waiting import LockWait
 
@@ -246,14 +246,17 @@ def _create(
         for suffix in ("", *SIDE_FILES):
             with suppress(FileNotFoundError):
                 os.unlink(temporary + suffix)
-    sync_folder(folder)
 
 
 def _drop_temporary_names(path: str) -> None:
-    """Remove the second name of a journal whose maker was killed between linking it and removing that."""
+    """Remove the second name of a journal whose maker was killed between linking it and removing that.
+
+    As long as it has that, its first name may not be durable; a living maker is about to make it so.
+    """
     if os.stat(path).st_nlink == 1:
         return
     folder, name = os.path.split(path)
+    sync_folders(folder)
     for left in os.listdir(folder):
         second = os.path.join(folder, left)
         if left.startswith(f".{name}.") and left.endswith(".new"):
@@ -272,7 +275,7 @@ def _sync_file(temporary: str) -> None:
 
 
 def _give_name(temporary: str, path: str, *, is_alone: bool) -> None:
-    """Give the whole journal its name; one that has come to lie there meanwhile stays."""
+    """Give the whole journal its name, durably; one that has come to lie there meanwhile stays."""
     try:
         os.link(temporary, path)
     except FileExistsError:
@@ -282,3 +285,5 @@ def _give_name(temporary: str, path: str, *, is_alone: bool) -> None:
         if not is_alone or os.path.lexists(path):
             raise
         os.rename(temporary, path)
+    # The temporary name goes only after this: whoever finds one name alone finds a durable one.
+    sync_folders(os.path.dirname(path))

@@ -7,6 +7,7 @@ that this process holds on it (fcntl(2)), and with them SQLite's. Everything is 
 import errno
 import os
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,7 @@ __all__ = [
     "resolve",
     "shares_memory",
     "sync_folder",
+    "sync_folders",
 ]
 
 SIDE_FILES = ("-journal", "-wal", "-shm")
@@ -261,3 +263,15 @@ def sync_folder(folder: str) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+def sync_folders(folder: str) -> None:
+    """Make the names in `folder` durable, and its own name and those above it: they may be as new.
+
+    One above that this user may not read was not made by this user, or can be told no better.
+    """
+    sync_folder(folder)
+    while folder != os.path.dirname(folder):
+        folder = os.path.dirname(folder)
+        with suppress(PermissionError):
+            sync_folder(folder)
