@@ -4,6 +4,7 @@ import os
 import shutil
 import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -313,6 +314,40 @@ async def test_flipped_bytes_are_corrupt_and_never_without_rows(tmp_path: Path) 
             assert caught.value.recorded is False
             assert not caught.value.retryable
         assert await database.integrity() != []
+
+
+@pytest.mark.parametrize(
+    ("sql", "named"),
+    [
+        ("DELETE FROM sqlite_schema WHERE tbl_name = 'notes'", "notes"),
+        ("UPDATE sqlite_schema SET sql = replace(sql, 'body', 'bodx') WHERE name = 'notes'", "notes"),
+        ("UPDATE sqlite_schema SET sql = 'CREATE INDEX ' WHERE name = 'notes'", ""),
+        ("UPDATE sqlite_schema SET sql = replace(sql, 'body', CAST(x'ff' AS TEXT))", ""),
+    ],
+)
+async def test_a_journal_without_its_tables_is_corrupt(tmp_path: Path, sql: str, named: str) -> None:
+    async with await open_small(tmp_path / "j.db") as database:
+        await database.write(adding("a"))
+    with closing(sqlite3.connect(tmp_path / "j.db", isolation_level=None)) as raw:
+        raw.execute("PRAGMA writable_schema = ON")
+        raw.execute(sql)
+    with pytest.raises(JournalUnavailable, match=f"corrupt.*{named}") as caught:
+        await open_small(tmp_path / "j.db")
+    assert caught.value.recorded is False
+
+
+async def test_text_that_is_no_utf_8_is_corrupt_and_the_rest_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "j.db"
+    async with await open_small(path) as database:
+        await database.write(adding("a"))
+    with closing(sqlite3.connect(path, isolation_level=None)) as raw:
+        raw.execute("UPDATE notes SET body = CAST(x'ff' AS TEXT)")
+    async with await open_small(path) as database:
+        with pytest.raises(JournalUnavailable, match=r"corrupt .* is no UTF-8") as caught:
+            await database.read(names)
+        assert (caught.value.recorded, caught.value.retryable) == (False, False)
+        assert await database.read(lambda connection: connection.fetch_one("count_notes")) == {"notes": 1}
+        await database.write(adding("b"))
 
 
 async def test_a_whole_journal_has_no_problem(tmp_path: Path) -> None:

@@ -42,6 +42,8 @@ def first_fault(
         if event["seq"] != seq + 1:
             return ChainFault(seq=seq + 1, problem=f"event {seq + 1} is missing")
         seq = event["seq"]
+        if bytes in map(type, event.values()):
+            return ChainFault(seq=seq, problem=f"event {seq} cannot be read: a text in it is garbled")
         found = event_hash(
             previous,
             seq=seq,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from counterfoil.store.domain.instants import Reading
 from counterfoil.store.domain.states import Policy
+from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.journal import Journal
 from counterfoil.store.limits import Limits
 from counterfoil.store.planning import JournalIdentity
@@ -62,17 +63,25 @@ async def open_journal(
         async def identity(connection: Connection) -> tuple[Row, Row | None]:
             row = await connection.fetch_one("read_journal")
             if row is None:
-                raise LookupError("a journal without its own row")
+                raise JournalUnavailable(
+                    f"{path} is corrupt: its own row is gone",
+                    fix="stop; keep the file as it is, and restore a backup",
+                )
             return row, await connection.fetch_one("newest_restore")
 
         row, restore = await database.read(identity)
+        try:
+            secret = bytes.fromhex(row["secret"])
+        except ValueError as error:
+            raise JournalUnavailable(
+                f"{path} is corrupt: its own row cannot be read",
+                fix="stop; keep the file as it is, and restore a backup",
+            ) from error
         restored_at = None if restore is None else restore["restored_at"]
         yield Journal(
             database,
             identity=JournalIdentity(id=row["id"], created_at=row["created_at"], restored_at=restored_at),
-            redactor=Redactor(
-                bytes.fromhex(row["secret"]), patterns=redact_patterns, extra_names=redact_names
-            ),
+            redactor=Redactor(secret, patterns=redact_patterns, extra_names=redact_names),
             namespace=namespace,
             policy=replace(policy, history_lost_at=restored_at),
             clock=clock,

@@ -14,7 +14,11 @@ Work = Callable[["Connection"], Awaitable[Result]]
 
 
 class Connection(Protocol):
-    """What a transaction offers: named statements of `sql/queries.sql`, parameters by name."""
+    """What a transaction offers: named statements of `sql/queries.sql`, parameters by name.
+
+    A text that the disk has garbled is a `JournalUnavailable`; only a statement whose guarantee says so gives
+    it, as bytes, so that its reader can tell one damaged row from the others.
+    """
 
     async def fetch_one(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Row | None:
         """Run the statement called `statement` and give its first row, or None."""

@@ -6,7 +6,15 @@ from typing import Final
 from counterfoil.store.errors import Fault, JournalUnavailable
 from counterfoil.store.statements import StatementRefused
 
-__all__ = ["ends_transaction", "fault_for", "is_busy", "is_corrupt", "is_read_only"]
+__all__ = [
+    "ends_transaction",
+    "fault_for",
+    "garbled_message",
+    "is_busy",
+    "is_corrupt",
+    "is_garbled",
+    "is_read_only",
+]
 
 _NOTHING: Final = "nothing was recorded"
 _LATER: Final = "do not act; send the same call again in a moment"
@@ -91,6 +99,18 @@ def is_read_only(error: BaseException) -> bool:
     return _primary(error) == sqlite3.SQLITE_READONLY
 
 
+def is_garbled(error: BaseException) -> bool:
+    """Tell whether `error` says that a text in the file is no UTF-8: Python's own word, without a code."""
+    return type(error) is sqlite3.OperationalError and _primary(error) is None
+
+
+def garbled_message(error: UnicodeDecodeError) -> sqlite3.DatabaseError:
+    """Give what SQLite said in a message that quotes garbled text, and that Python therefore cannot give."""
+    said = sqlite3.DatabaseError(f"a message that quotes text which is no UTF-8: {error.reason}")
+    said.sqlite_errorcode, said.sqlite_errorname = sqlite3.SQLITE_CORRUPT, "SQLITE_CORRUPT"
+    return said
+
+
 def ends_transaction(error: BaseException) -> bool:
     """Tell whether no work of the transaction in which `error` came up may be committed any more."""
     return _primary(error) in _ENDS_TRANSACTION
@@ -102,11 +122,11 @@ def fault_for(error: Exception, *, statement: str, recorded: bool | None = False
     A code that speaks of the statement rather than of the file (constraint, syntax, a parameter's type) is
     a mistake in this program: `StatementRefused`.
     """
-    code = _primary(error)
+    code = sqlite3.SQLITE_CORRUPT if is_garbled(error) else _primary(error)
     if code not in _FAULTS:
         return StatementRefused(str(error), statement=statement)
     problem, fix, retryable = _FAULTS[code]
-    name = getattr(error, "sqlite_errorname", "")
+    name = getattr(error, "sqlite_errorname", "a text in it is no UTF-8")
     if recorded is None:
         outcome = "whether the call was recorded cannot be told"
         fix = f"send the same call again with the same call_id: it is recorded once; {fix}"

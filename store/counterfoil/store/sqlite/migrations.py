@@ -3,6 +3,7 @@
 import re
 import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from typing import Any
@@ -12,11 +13,31 @@ from counterfoil.store.failpoints import failpoint
 from counterfoil.store.sqlite.waiting import LockWait
 from counterfoil.store.statements import sql_folder
 
-__all__ = ["APPLICATION_ID", "Migration", "check_schema", "load_migrations", "migrate", "newer_schema"]
+__all__ = [
+    "APPLICATION_ID",
+    "Migration",
+    "check_schema",
+    "check_tables",
+    "load_migrations",
+    "migrate",
+    "newer_schema",
+]
 
 APPLICATION_ID = int.from_bytes(b"CtFl")
 """What `file` and SQLite read at byte 68 of a journal: 0x4374466C."""
 
+_COLUMNS = """
+SELECT entry.name, part.name, part.type, part."notnull", part.pk
+FROM sqlite_master AS entry, pragma_table_info(entry.name) AS part
+WHERE entry.type = 'table' AND entry.name NOT LIKE 'sqlite_%'
+ORDER BY entry.name, part.cid
+"""
+_INDEXES = """
+SELECT entry.name, entry.tbl_name, part.name
+FROM sqlite_master AS entry, pragma_index_info(entry.name) AS part
+WHERE entry.type = 'index'
+ORDER BY entry.name, part.seqno
+"""
 _FILE = re.compile(r"^(?P<number>[0-9]{4})_[a-z0-9_]+\.sql$")
 
 
@@ -159,3 +180,37 @@ def _take_step(
         if raw.in_transaction:
             raw.execute("ROLLBACK")
         raise
+
+
+def check_tables(
+    raw: sqlite3.Connection,
+    migrations: Sequence[Migration],
+    fresh_values: Mapping[str, Any],
+    *,
+    path: str,
+    wait: LockWait,
+) -> None:
+    """Make sure that a journal of the newest version has the tables and indexes that the migrations make.
+
+    The version lies on another page of the file than they do.
+
+    Raises:
+        JournalUnavailable: one is missing or another, which no program that knows journals would do.
+    """
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as made:
+        for step in migrations:
+            for statement in step.statements:
+                made.execute(statement, dict(fresh_values)).fetchall()
+        wanted = _shape(made, wait)
+    found = _shape(raw, wait)
+    if found != wanted:
+        wrong = sorted({str(part[0]) for part in set(found) ^ set(wanted)})
+        raise JournalUnavailable(
+            f"{path} is corrupt: its tables are not those of a journal: {', '.join(wrong[:5])}",
+            fix="stop; keep the file as it is, run `counterfoil doctor`, and restore a backup",
+        )
+
+
+def _shape(raw: sqlite3.Connection, wait: LockWait) -> list[tuple[object, ...]]:
+    """List every column of every table and index; the text that made them may differ by SQLite's version."""
+    return wait.execute(raw, _COLUMNS) + wait.execute(raw, _INDEXES)

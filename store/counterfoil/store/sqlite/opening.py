@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from counterfoil.store.errors import JournalUnavailable, UnsupportedVersion
 from counterfoil.store.sqlite.faults import fault_for, is_busy
-from counterfoil.store.sqlite.migrations import Migration, check_schema, migrate
+from counterfoil.store.sqlite.migrations import Migration, check_schema, check_tables, migrate
 from counterfoil.store.sqlite.modes import VERSION_FLOOR, journal_mode_for, settings_for
 from counterfoil.store.sqlite.place import (
     SIDE_FILES,
@@ -101,6 +101,7 @@ def prepare(
             mode, reason = _settle_mode(raw, wanted, reason, path=path, wait=wait)
             configure(raw, mode=mode, extra={}, wait=wait)
             migrate(raw, migrations, fresh_values, path=path, wait=wait)
+            check_tables(raw, migrations, fresh_values, path=path, wait=wait)
         keep_private(path)
         identity.check(path)
     except sqlite3.Error as error:

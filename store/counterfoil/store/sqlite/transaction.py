@@ -9,12 +9,21 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from counterfoil.store.protocol import Row
-from counterfoil.store.sqlite.faults import ends_transaction, fault_for, is_read_only
+from counterfoil.store.sqlite.faults import (
+    ends_transaction,
+    fault_for,
+    garbled_message,
+    is_garbled,
+    is_read_only,
+)
 from counterfoil.store.statements import Statement, StatementRefused
 
 __all__ = ["Transaction", "drive"]
 
 Result = TypeVar("Result")
+
+GARBLED = "Garbled text comes as bytes."
+"""What the guarantee of a statement says whose reader tells the damaged rows from the others."""
 
 
 class Transaction:
@@ -49,22 +58,30 @@ class Transaction:
     async def execute_many(self, statement: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Run the statement called `statement`, which gives no rows, once for each of `rows`, in order."""
         raw, sql = self._open(statement), self._statements[statement].sql
+        cursor = raw.cursor()
         try:
-            raw.executemany(sql, rows)
+            cursor.executemany(sql, rows)
+        except UnicodeDecodeError as error:
+            raise self._fault(garbled_message(error), statement) from error
         except (sqlite3.Error, OverflowError) as error:
             raise self._fault(error, statement) from error
+        finally:
+            cursor.close()
 
     def end(self) -> None:
         """Make the connection useless, so that a work that kept it cannot write outside its transaction."""
         self._raw = None
 
     def _run(self, name: str, parameters: Mapping[str, Any] | None) -> tuple[list[Row], int]:
-        raw, sql = self._open(name), self._statements[name].sql
+        raw, statement = self._open(name), self._statements[name]
+        sql = statement.sql
         try:
-            # The class's own method: a connection of this package looks twice at what it is given.
-            cursor = sqlite3.Connection.execute(raw, sql, parameters if parameters is not None else {})
-            # Drained always: a statement left half-way keeps its lock, and RETURNING counts only at its end.
-            found = cursor.fetchall()
+            try:
+                cursor, found = _drained(raw, sql, parameters)
+            except sqlite3.OperationalError as error:
+                if not (is_garbled(error) and GARBLED in statement.guarantee):
+                    raise
+                cursor, found = _with_garbled_text(raw, sql, parameters)
         except (sqlite3.Error, OverflowError) as error:
             raise self._fault(error, name) from error
         if not found:
@@ -84,6 +101,40 @@ class Transaction:
         if isinstance(error, sqlite3.Error) and ends_transaction(error):
             self.lost_to = error
         return fault_for(error, statement=name)
+
+
+def _drained(
+    raw: sqlite3.Connection, sql: str, parameters: Mapping[str, Any] | None
+) -> tuple[sqlite3.Cursor, list[Any]]:
+    """Run `sql` to its end: half-way it would keep its lock, and RETURNING counts only at its end."""
+    cursor = raw.cursor()
+    try:
+        cursor.execute(sql, parameters if parameters is not None else {})
+        return cursor, cursor.fetchall()
+    except BaseException as error:
+        # Whoever keeps the error keeps the cursor, and with it the lock.
+        cursor.close()
+        if isinstance(error, UnicodeDecodeError):
+            raise garbled_message(error) from error
+        raise
+
+
+def _with_garbled_text(
+    raw: sqlite3.Connection, sql: str, parameters: Mapping[str, Any] | None
+) -> tuple[sqlite3.Cursor, list[Any]]:
+    """Run `sql` and give each text that is no UTF-8 as its bytes; a journal holds no others."""
+
+    def text(content: bytes) -> str | bytes:
+        try:
+            return content.decode()
+        except UnicodeDecodeError:
+            return content
+
+    raw.text_factory = text
+    try:
+        return _drained(raw, sql, parameters)
+    finally:
+        raw.text_factory = str
 
 
 def drive(awaitable: Awaitable[Result]) -> Result:

@@ -4,7 +4,7 @@ import math
 import sqlite3
 import time
 
-from counterfoil.store.sqlite.faults import is_busy
+from counterfoil.store.sqlite.faults import garbled_message, is_busy
 from counterfoil.store.sqlite.modes import BUSY_ROUND_MILLISECONDS
 
 __all__ = ["LockWait"]
@@ -42,4 +42,6 @@ class LockWait:
                 if not is_busy(error) or remaining == 0 or self._is_over:
                     raise
                 time.sleep(_PAUSE_SECONDS)
+            except UnicodeDecodeError as error:
+                raise garbled_message(error) from error
         raise AssertionError("unreachable: the last round returns or raises")
