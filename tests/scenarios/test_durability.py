@@ -171,21 +171,24 @@ async def test_one_damaged_operation_is_held_and_the_others_are_served(tmp_path:
         assert raw.execute(damage).rowcount == 1
     async with open_desk(tmp_path) as desk:
         desk.clock.advance(301)
-        for refused in (desk.at("bad").begin(caller=ANOTHER), desk.at("bad").check()):
-            with pytest.raises(JournalUnavailable) as fault:
-                await refused
-            assert fault.value.recorded is False
+        for answer in (await desk.at("bad").begin(caller=ANOTHER), await desk.at("bad").check()):
+            assert (answer["next"], answer["reason"]) == ("reconcile", "in_doubt")
+            assert "counterfoil verify" in answer["warnings"][0]
+        with pytest.raises(JournalUnavailable) as fault:
+            await desk.at("bad").receipt()
+        assert fault.value.recorded is False
         assert (await desk.at("good").begin(caller=ANOTHER))["next"] == "reconcile"
         assert (await desk.at("good").receipt())["state"] == "succeeded"
         assert (await desk.at("new").begin())["next"] == "perform"
         plan = await desk.plan(include="open")
         assert [(step["key"], step["next"], step["reason"]) for step in plan["steps"]] == [
+            ("bad", "reconcile", "in_doubt"),
             ("waits", "wait", "dependency"),
             ("new", "wait", "lease_held_by_you"),
         ]
         assert (plan["complete"], plan["damaged"]) == (False, 1)
         (problem,) = (await desk.journal.reader.verify()).faults
-        assert "cannot be replayed" in problem or "rows that its events do not lead to" in problem
+        assert "has rows that cannot be read; its log is whole" in problem
 
 
 async def test_the_effect_of_a_damaged_operation_is_not_granted_under_another_key(tmp_path: Path) -> None:
@@ -198,9 +201,10 @@ async def test_the_effect_of_a_damaged_operation_is_not_granted_under_another_ke
     with raw_journal(tmp_path) as raw:
         raw.execute(DAMAGES["invalid JSON"])
     async with open_desk(tmp_path) as desk:
-        with pytest.raises(JournalUnavailable) as fault:
-            await desk.at("invented").begin(target="alice@example.org", args={"invoice": 42})
-        assert fault.value.recorded is False
+        answer = await desk.at("invented").begin(target="alice@example.org", args={"invoice": 42})
+        assert (answer["next"], answer["reason"]) == ("stop", "possible_duplicate")
+        assert [(one["key"], one["state"]) for one in answer["duplicates"]] == [("bad", "in_doubt")]
+        assert "counterfoil verify" in answer["warnings"][0]
         assert (await desk.at("other").begin(target="bob@example.org"))["next"] == "perform"
 
 

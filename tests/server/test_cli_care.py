@@ -140,11 +140,8 @@ def test_a_corrupt_page_is_never_ok(cli: CommandLine, journal: Path, command: st
 @pytest.mark.parametrize("command", HEALTH)
 def test_what_only_a_look_at_every_page_shows_is_found(cli: CommandLine, journal: Path, command: str) -> None:
     with sqlite3.connect(journal) as raw:
-        raw.execute("PRAGMA writable_schema = ON")
-        raw.execute(
-            "UPDATE sqlite_schema SET sql = 'CREATE INDEX runs_by_touch ON runs (namespace, last_seq)' "
-            "WHERE name = 'runs_by_touch'"
-        )
+        raw.execute("PRAGMA ignore_check_constraints = ON")
+        raw.execute("UPDATE external_ids SET stands = 2")
     answer = cli(command, "--json")
     assert answer.code == 1
     problems = json.loads(answer.out)["problems"]
@@ -279,9 +276,25 @@ def test_a_plan_with_operations_that_cannot_be_read_does_not_pass_for_whole(
         raw.execute("UPDATE operations SET terms = 'no json'")
     answer = cli("plan", RUN)
     assert answer.code == 1
-    assert "2 more cannot be read" in answer.out
+    assert "2 of them cannot be read" in answer.out
     assert "Nothing is open" not in answer.out
     assert json.loads(cli("plan", RUN, "--json").out)["complete"] is False
+
+
+def test_an_operation_that_cannot_be_read_is_shown_as_such_and_mended_from_the_log(
+    cli: CommandLine, journal: Path
+) -> None:
+    with sqlite3.connect(journal) as raw:
+        raw.execute("UPDATE operations SET terms = 'no json' WHERE key = 'email:alice'")
+        ((operation,),) = raw.execute("SELECT id FROM operations WHERE key = 'email:alice'").fetchall()
+    assert "cannot be read" in " ".join(cli("show", operation).out.split())
+    wanting = cli("verify")
+    assert wanting.code == 1
+    assert "`counterfoil verify --repair` makes its rows anew" in " ".join(wanting.out.split())
+    mended = json.loads(cli("verify", "--repair", "--json").out)
+    assert (mended["status"], mended["repaired"], mended["faults"]) == ("ok", [operation], [])
+    assert cli("verify").code == 0
+    assert "cannot be read" not in cli("show", operation).out
 
 
 def test_what_nobody_foresaw_is_told_without_a_traceback(

@@ -11,10 +11,11 @@ from counterfoil.store.domain.events import Event, EventKind, evolve_all, evolve
 from counterfoil.store.domain.grants import held_grants
 from counterfoil.store.domain.model import Run
 from counterfoil.store.domain.states import state_of
-from counterfoil.store.errors import Fault
+from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.finding import FROM_THE_START, search_terms
 from counterfoil.store.namespace_log import verify_namespace
 from counterfoil.store.protocol import Connection, Row
+from counterfoil.store.replaying import events_by_operation, read_log
 from counterfoil.store.rows import load_operation, load_operations, run_from_row
 from counterfoil.store.viewing import Viewer, history_entry
 
@@ -42,6 +43,9 @@ _REPLAYED_OF_A_RUN = (
     "checkpoint",
 )
 """What a run's own events say of it; its workflow may also be named by begin_operation."""
+
+
+_MEND = "; its log is whole: `counterfoil verify --repair` makes its rows anew"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +125,10 @@ class Auditor:
             async def work(connection: Connection, run: Row = run) -> tuple[int, int, list[str]]:
                 return await _verify_run(connection, run)
 
-            seen, replayed, found = await self._view.database.read(work)
+            try:
+                seen, replayed, found = await self._view.database.read(work)
+            except JournalUnavailable as fault:
+                seen, replayed, found = 0, 0, [f"{run['run']}: {fault.message}"]
             events, operations, faults = events + seen, operations + replayed, faults + found
         for namespace in await self._view.database.read(_namespaces):
 
@@ -142,30 +149,16 @@ async def _verify_run(connection: Connection, run: Row) -> tuple[int, int, list[
     row = await connection.fetch_one("read_run", place)
     if row is None:
         return 0, 0, [f"{run['run']}: the run's row is gone"]
-    rows: list[Row] = []
-    while page := await connection.fetch_all("read_events", {**place, "after": len(rows), "most": 1_000}):
-        rows += page
-        if page[-1]["seq"] != len(rows):
-            break
+    rows = await read_log(connection, place)
     faults = []
     broken = first_fault(
         rows, namespace=run["namespace"], run=run["run"], last_seq=row["last_seq"], head=row["head"]
     )
     if broken is not None:
         faults.append(f"{run['run']}: {broken.problem}")
-    by_operation: dict[str, list[Event]] = {}
-    for event in rows:
-        try:
-            by_operation.setdefault(event["operation"], []).append(
-                Event(
-                    kind=EventKind(event["kind"]),
-                    operation=event["operation"],
-                    at=event["at"],
-                    data=json.loads(event["data"]),
-                )
-            )
-        except ValueError:
-            faults.append(f"{run['run']}: event {event['seq']} cannot be read")
+    by_operation, unreadable = events_by_operation(rows)
+    faults += [f"{run['run']}: event {seq} cannot be read" for seq in unreadable]
+    is_whole = not faults
     uses: dict[str, dict[str, bool]] = {}
     for use in await connection.fetch_all("read_grant_uses", place):
         uses.setdefault(use["operation"], {})[use["grant_id"]] = bool(use["is_held"])
@@ -175,10 +168,12 @@ async def _verify_run(connection: Connection, run: Row) -> tuple[int, int, list[
         problem = await _replay_problem(connection, operation_row, own_events)
         problem = problem or _use_problem(own_events, uses.pop(operation_row["id"], {}))
         if problem is not None:
-            faults.append(f"{run['run']}: operation {operation_row['id']} {problem}")
+            mend = _MEND if is_whole and own_events else ""
+            faults.append(f"{run['run']}: operation {operation_row['id']} {problem}{mend}")
     if by_operation.pop("", None) is not None and not _is_replayed(row, rows):
         faults.append(f"{run['run']}: the run's row says what its events do not lead to")
-    faults += [f"{run['run']}: operation {name} is in the log and has no row" for name in by_operation]
+    mend = _MEND if is_whole else ""
+    faults += [f"{run['run']}: operation {name} is in the log and has no row{mend}" for name in by_operation]
     return len(rows), len(stored), faults
 
 
@@ -200,7 +195,7 @@ def _is_replayed(row: Row, events: Sequence[Row]) -> bool:
                     namespace=stored.namespace,
                     name=stored.run,
                 )
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, LookupError, AttributeError):
         return False
     return replayed is not None and all(
         getattr(replayed, name) == getattr(stored, name) for name in _REPLAYED_OF_A_RUN
@@ -218,10 +213,12 @@ async def _replay_problem(connection: Connection, row: Row, events: list[Event])
     try:
         loaded = await load_operation(connection, row)
         replayed = evolve_all(None, events)
-    except (Fault, ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, LookupError, AttributeError):
         return "cannot be replayed"
     if replayed is None or loaded is None:
         return "has a row and is not in the log"
+    if loaded.is_damaged:
+        return "has rows that cannot be read"
     if loaded != replayed:
         return "has rows that its events do not lead to"
     if row["state"] != state_of(replayed, replayed.updated_at).value:

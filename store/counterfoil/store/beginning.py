@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from counterfoil.store.comparing import hides_the_same
-from counterfoil.store.domain.answers import Verdict
+from counterfoil.store.domain.answers import Verdict, guidance_for
 from counterfoil.store.domain.begin import BeginFacts, BeginGiven
 from counterfoil.store.domain.commands import Json
 from counterfoil.store.domain.context import Drift, compare_contexts
@@ -26,9 +26,9 @@ from counterfoil.store.resolving import (
     read_body,
     warnings_of_others,
 )
-from counterfoil.store.rows import load_operation, run_from_row
+from counterfoil.store.rows import load_operation, load_operations, refuse_lost, run_from_row
 from counterfoil.store.running import drift_shown
-from counterfoil.store.viewing import Viewer
+from counterfoil.store.viewing import Viewer, damage_warning, damaged_shown
 from counterfoil.store.weighing import authority_facts, authority_shown, context_of, set_up_bench, today_of
 
 __all__ = ["Beginning"]
@@ -70,6 +70,8 @@ class Beginning:
             )
             if operation is None or operation.takes:
                 candidates = await self._look_alikes(connection, given)
+        if operation is None:
+            await refuse_lost(connection, **place, operation=None if run is None else given.id)
         compensates = given.compensates or (None if operation is None else operation.compensates)
         original = None
         if compensates is not None:
@@ -193,12 +195,7 @@ class Beginning:
         )
 
     async def _look_alikes(self, connection: Connection, given: BeginGiven) -> tuple[Operation, ...]:
-        """Read the operations that may be the same effect under another key.
-
-        Raises:
-            JournalUnavailable: one is damaged; whether its effect happened cannot be told, so nothing like
-                it is granted.
-        """
+        """Read the operations that may be the same effect under another key, damaged ones included."""
         rows = await connection.fetch_all(
             "look_alikes",
             {
@@ -211,8 +208,7 @@ class Beginning:
                 "args_digest": given.description.args_digest,
             },
         )
-        loaded = [await load_operation(connection, row) for row in rows]
-        return tuple(operation for operation in loaded if operation is not None)
+        return await load_operations(connection, rows)
 
     async def _compensators(
         self, connection: Connection, original: str, *, known: tuple[Operation, ...]
@@ -229,6 +225,16 @@ class Beginning:
             if operation is not None:
                 found.append(operation)
         return tuple(found)
+
+    def damaged(self, operation: Operation, now: Instant) -> dict[str, Any]:
+        """Answer for an operation whose rows cannot be read: in doubt, and nothing is written."""
+        return {
+            "as_of": rfc3339(now),
+            "next": "reconcile",
+            "reason": "in_doubt",
+            "guidance": guidance_for("reconcile", "in_doubt"),
+            **damaged_shown(operation),
+        }
 
     async def answer(
         self,
@@ -290,6 +296,9 @@ class Beginning:
                 **await self._recorded(connection, alike[0].operation),
             }
         warnings = list(verdict.warnings)
+        unread = [alike.operation for alike in verdict.fields.get("duplicates", ())]
+        unread += [*facts.dependencies.values(), *(() if facts.original is None else (facts.original,))]
+        warnings += [damage_warning(other) for other in unread[:20] if other.is_damaged]
         if operation is not None:
             if _brings_another_payload(operation, given):
                 warnings.append(

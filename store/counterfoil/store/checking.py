@@ -17,7 +17,15 @@ from counterfoil.store.presenting import body_gone, escaped_json, reads_as_it_is
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import operation_or_fault, read_body
 from counterfoil.store.trajectory import trajectory_of
-from counterfoil.store.viewing import ANSWER_ROOM, Viewer, history_entry, party_of, safe, size_of
+from counterfoil.store.viewing import (
+    ANSWER_ROOM,
+    Viewer,
+    damaged_shown,
+    history_entry,
+    party_of,
+    safe,
+    size_of,
+)
 from counterfoil.store.weighing import authority_shown
 
 __all__ = ["Checker"]
@@ -112,6 +120,8 @@ class Checker:
         party: Party,
     ) -> dict[str, Any]:
         step = await self._view.step_of(connection, operation, now, party=party)
+        if operation.is_damaged:
+            return await self._damaged(connection, operation, command, step, now)
         answer = {
             "as_of": rfc3339(now),
             "next": step.outlook.next,
@@ -127,6 +137,23 @@ class Checker:
             answer.update(without_none({"trajectory": found}))
         if command.detail == "full":
             answer.update(await self._full(connection, operation, command, now, room=answer))
+        return answer
+
+    async def _damaged(
+        self, connection: Connection, operation: Operation, command: CheckOperation, step: Step, now: Instant
+    ) -> dict[str, Any]:
+        """Say that the rows cannot be read; the log beside them is shown all the same."""
+        answer = {
+            "as_of": rfc3339(now),
+            "next": step.outlook.next,
+            "reason": step.outlook.reason,
+            "guidance": guidance_for(step.outlook.next, step.outlook.reason),
+            **damaged_shown(operation),
+        }
+        if command.detail == "full":
+            answer.update(await self._full(connection, operation, command, now, room=answer))
+        elif command.detail != "summary":
+            answer.update(detail=command.detail, recorded=False)
         return answer
 
     async def _summary(

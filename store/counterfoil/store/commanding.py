@@ -18,7 +18,7 @@ from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.preparing import Bodies, Reference
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import criteria_of, operation_or_fault
-from counterfoil.store.rows import run_from_row
+from counterfoil.store.rows import refuse_damaged, refuse_lost, run_from_row
 from counterfoil.store.viewing import Viewer, party_of
 from counterfoil.store.writing import Change, RunPlace, caller_text, carry_out
 
@@ -66,10 +66,14 @@ class Commanding:
 
         Raises:
             NotFound: it is not there though it must.
+            JournalUnavailable: its rows are damaged.
         """
         operation = await operation_or_fault(connection, self._view.namespace, ref, must_exist=must_exist)
+        refuse_damaged(operation)
         name = ref.run if operation is None else operation.run
         row = await connection.fetch_one("read_run", {"namespace": self._view.namespace, "run": name})
+        if row is None and name is not None:
+            await refuse_lost(connection, namespace=self._view.namespace, run=name)
         return operation, None if row is None else run_from_row(row)
 
     async def existing(self, connection: Connection, ref: Reference) -> tuple[Operation, Run | None]:
@@ -166,8 +170,13 @@ class Commanding:
             or state_of(after, situation.now.at) is not State.SUCCEEDED
         ):
             return
-        original, run = await self.read(connection, Reference(id=after.compensates), must_exist=False)
-        events = () if original is None else compensate(original, situation, by=after.id)
+        ref = Reference(id=after.compensates)
+        original = await operation_or_fault(connection, self._view.namespace, ref, must_exist=False)
+        if original is None or original.is_damaged:
+            # The receipt of the undoing is kept, whatever became of the rows of what it undid.
+            return
+        _, run = await self.read(connection, ref, must_exist=True)
+        events = compensate(original, situation, by=after.id)
         undone = evolve_all(original, events)
         if undone is not None and events:
             await carry_out(

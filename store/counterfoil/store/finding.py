@@ -15,7 +15,7 @@ from counterfoil.store.preparing import Preparer
 from counterfoil.store.presenting import without_none
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.rows import load_operations
-from counterfoil.store.viewing import ANSWER_ROOM, Viewer, party_of, safe, size_of
+from counterfoil.store.viewing import ANSWER_ROOM, Viewer, damaged_shown, party_of, safe, size_of
 
 __all__ = ["FROM_THE_START", "Finder", "search_terms"]
 
@@ -84,15 +84,13 @@ class Finder:
         shown: list[dict[str, Any]] = []
         damaged = passed = used = 0
         for row in rows[:most]:
-            operation = next(iter(await load_operations(connection, (row,))), None)
-            if operation is None:
-                damaged += 1
-            else:
-                entry = self._shown(await self._view.step_of(connection, operation, now, party=party))
-                used += size_of(entry)
-                if used > ANSWER_ROOM and shown:
-                    break
-                shown.append(entry)
+            (operation,) = await load_operations(connection, (row,))
+            entry = self._shown(await self._view.step_of(connection, operation, now, party=party))
+            used += size_of(entry)
+            if used > ANSWER_ROOM and shown:
+                break
+            damaged += operation.is_damaged
+            shown.append(entry)
             passed += 1
         is_cut = passed < len(rows)
         as_of = now if after is None else after.as_of
@@ -130,6 +128,8 @@ class Finder:
 
     def _shown(self, step: Step) -> dict[str, Any]:
         operation = step.operation
+        if operation.is_damaged:
+            return {**damaged_shown(operation), "next": step.outlook.next, "reason": step.outlook.reason}
         newest = operation.newest
         return without_none(
             {

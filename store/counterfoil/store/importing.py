@@ -29,7 +29,7 @@ from counterfoil.store.import_evidence import Evidence
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.resolving import read_body
-from counterfoil.store.rows import load_operation, run_from_row, save_operation, save_run
+from counterfoil.store.rows import load_operation, refuse_damaged, run_from_row, save_operation, save_run
 from counterfoil.store.spool import Spool
 from counterfoil.store.viewing import Viewer
 from counterfoil.store.writing import Change, RunPlace, caller_text, carry_out
@@ -164,9 +164,10 @@ class _RunImport:
 
     async def _read(self, operation: str) -> Operation | None:
         place = {"namespace": self._view.namespace, "id": operation}
-        return await load_operation(
-            self._connection, await self._connection.fetch_one("read_operation_by_id", place)
-        )
+        row = await self._connection.fetch_one("read_operation_by_id", place)
+        found = await load_operation(self._connection, row)
+        refuse_damaged(found)
+        return found
 
     def _conflict(self, theirs: Operation, kind: str, journal: str, file: str) -> None:
         self._taken.conflicts.append(

@@ -151,6 +151,8 @@ class Journal:
                 principal=caller.principal,
                 named=command.grant,
             )
+            if facts.operation is not None and facts.operation.is_damaged:
+                return self._beginning.damaged(facts.operation, situation.now.at)
             verdict = decide_begin(given, facts, situation)
             run_events, run_after = self._note_context(facts.run, given, context, situation, verdict)
             for kept in (context, today):

@@ -17,6 +17,7 @@ from counterfoil.store.importing import Importer, Taken
 from counterfoil.store.namespace_log import accepted_in_log, append
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.pruning import Pruned, prune_run
+from counterfoil.store.repairing import repair_run
 from counterfoil.store.spool import Spool
 from counterfoil.store.viewing import Viewer
 from counterfoil.store.writing import caller_text
@@ -68,6 +69,24 @@ class Keeper:
         now = self._view.clock().at
         size = await copy_to(path, backed_up_at=now)
         return Backup(path=os.fspath(path), size_bytes=size, backed_up_at=now)
+
+    async def repair(self) -> list[str]:
+        """Make rows anew that are not what their events make of them, in every namespace; give the ids.
+
+        Only where a run's chain holds; what stays wrong is what `verify` finds afterwards.
+        """
+
+        async def runs(connection: Connection) -> Sequence[Row]:
+            return await connection.fetch_all("all_runs")
+
+        repaired: list[str] = []
+        for run in await self._view.database.read(runs):
+
+            async def work(connection: Connection, run: Row = run) -> list[str]:
+                return await repair_run(connection, run)
+
+            repaired += await self._view.database.write(work)
+        return repaired
 
     async def accept_gap(self, run: str | None, caller: Caller) -> AcceptedGap:
         """Let operations of a run, or of every run, be attempted although the journal lacks history.

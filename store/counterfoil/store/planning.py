@@ -19,7 +19,7 @@ from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.preparing_runs import PreparedContext, prepare_context
 from counterfoil.store.presenting import body_shown, without_none
-from counterfoil.store.protocol import Connection
+from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.resolving import criteria_of, no_such_run
 from counterfoil.store.rows import load_operations, run_from_row
 from counterfoil.store.running import drift_shown
@@ -28,6 +28,7 @@ from counterfoil.store.weighing import Bench, barriers_of, context_of, today_of
 
 __all__ = ["JournalIdentity", "Planner"]
 
+_STATES = frozenset(State)
 _MOST_STEPS = 50
 _MOST_RUNS = 20
 _MOST_CRITERIA = 8
@@ -120,8 +121,15 @@ class Planner:
                 "near_runs": list(near.candidates),
             }
         run = run_from_row(row)
-        operations, around, damaged = await self._operations(connection, place, command)
-        counts = await self._counts_of(connection, run, now)
+        counts, is_damaged = await self._counts_of(connection, run, now)
+        operations, around, misread = await self._operations(
+            connection, place, command, now, is_whole=is_damaged
+        )
+        for state in misread:
+            counts[state] -= 1
+            counts[State.IN_DOUBT.value] = counts.get(State.IN_DOUBT.value, 0) + 1
+        counts = {state: number for state, number in counts.items() if number}
+        damaged = sum(operation.is_damaged for operation in operations)
         drifts = await self._drifts(connection, run, command)
         barriers, authorities = await self._barriers(
             connection, operations, run, command, now, party.principal
@@ -166,7 +174,7 @@ class Planner:
                 "guidances": {
                     entry["reason"]: guidance_for(entry["next"], entry["reason"]) for entry in shown
                 },
-                "complete": damaged == 0 and all(step.outlook.next == "skip" for step in steps),
+                "complete": all(step.outlook.next == "skip" for step in steps),
                 "damaged": damaged or None,
                 "cut": is_cut,
                 "next_cursor": write_cursor(pending[len(shown) - 1].place, seq, as_of, name, command.include)
@@ -177,15 +185,27 @@ class Planner:
         )
 
     async def _operations(
-        self, connection: Connection, place: dict[str, str], command: ResumePlan
-    ) -> tuple[tuple[Operation, ...], tuple[Operation, ...], int]:
-        """Read the operations that are listed, those that they wait for, and how many are damaged.
+        self,
+        connection: Connection,
+        place: dict[str, str],
+        command: ResumePlan,
+        now: Instant,
+        *,
+        is_whole: bool,
+    ) -> tuple[tuple[Operation, ...], tuple[Operation, ...], list[str]]:
+        """Read the operations that are listed, those that they wait for, and how damaged ones were counted.
 
-        What is read does not grow with settled operations, unless all are asked for.
+        What is read does not grow with settled operations, unless all are asked for, or a state is none.
         """
-        statement = "read_operations" if command.include == "all" else "read_unsettled_operations"
+        is_whole = is_whole or command.include == "all"
+        statement = "read_operations" if is_whole else "read_unsettled_operations"
         rows = await connection.fetch_all(statement, place)
         operations = await load_operations(connection, rows)
+        misread = [
+            _counted_state(row, now)
+            for row, operation in zip(rows, operations, strict=True)
+            if operation.is_damaged
+        ]
         known = {operation.key for operation in operations}
         around: list[Operation] = []
         missing = {key for operation in operations for key in operation.depends_on} - known
@@ -196,7 +216,7 @@ class Planner:
             around += found
             known.add(key)
             missing |= {other for operation in found for other in operation.depends_on} - known
-        return operations, tuple(around), len(rows) - len(operations)
+        return operations, tuple(around), misread
 
     async def _drifts(self, connection: Connection, run: Run, command: ResumePlan) -> tuple[Drift, ...]:
         """Compare today's context, as far as anybody said it, with the run's."""
@@ -304,7 +324,7 @@ class Planner:
             entry = {
                 **_run_shown(run),
                 "age_seconds": max(0, now - run.created_at) // 1_000_000,
-                "counts": await self._counts_of(connection, run, now),
+                "counts": (await self._counts_of(connection, run, now))[0],
             }
             used += size_of(entry)
             if used > ANSWER_ROOM and shown:
@@ -326,11 +346,16 @@ class Planner:
             }
         )
 
-    async def _counts_of(self, connection: Connection, run: Run, now: Instant) -> dict[str, int]:
+    async def _counts_of(self, connection: Connection, run: Run, now: Instant) -> tuple[dict[str, int], bool]:
+        """Count the states of a run, and tell whether one is none: whatever it was, it is in doubt."""
         rows = await connection.fetch_all(
             "count_states", {"namespace": run.namespace, "run": run.run, "now": now}
         )
-        return {row["state_now"]: row["operations"] for row in rows}
+        counts: dict[str, int] = {}
+        for row in rows:
+            state = row["state_now"] if row["state_now"] in _STATES else State.IN_DOUBT.value
+            counts[state] = counts.get(state, 0) + row["operations"]
+        return counts, any(row["state_now"] not in _STATES for row in rows)
 
     def _ranks_at(
         self,
@@ -375,6 +400,18 @@ class Planner:
                 benches=benches,
             )
         return barriers, authorities
+
+
+def _counted_state(row: Row, now: Instant) -> str:
+    """Tell as what `count_states` counts a row."""
+    state, deadline, lease = row["state"], row["deadline_at"], row["lease_until"]
+    if state not in _STATES:
+        return State.IN_DOUBT.value
+    if state in ("in_progress", "in_doubt", "failed") and deadline is not None and deadline <= now:
+        return State.TIMED_OUT.value
+    if state == "in_progress" and lease is not None and lease <= now:
+        return State.IN_DOUBT.value
+    return str(state)
 
 
 def _run_shown(run: Run) -> dict[str, Any]:

@@ -40,6 +40,9 @@ class Pruned:
         )
 
 
+_SETTLED = frozenset(state for state in State if state.is_settled)
+
+
 async def prune_run(
     connection: Connection, view: Viewer, run: Row, *, before: Instant, now: Instant, is_dry: bool
 ) -> Pruned:
@@ -58,7 +61,7 @@ async def prune_run(
     settled, kept_ids = [], set()
     for row in await connection.fetch_all("read_operations", place):
         # One that is damaged cannot be read and keeps what it has.
-        operation = await load_operation(connection, row) if State(row["state"]).is_settled else None
+        operation = await load_operation(connection, row) if row["state"] in _SETTLED else None
         if operation is not None and operation.updated_at < before and state_of(operation, now).is_settled:
             settled.append(operation)
         else:

@@ -12,7 +12,7 @@ from counterfoil.store.domain.untrusted import escape_untrusted
 from counterfoil.store.errors import Ambiguous, InvalidArgument, NotFound
 from counterfoil.store.preparing import Reference
 from counterfoil.store.protocol import Connection, Row
-from counterfoil.store.rows import load_operation, to_json
+from counterfoil.store.rows import load_operation, refuse_lost, to_json
 
 __all__ = [
     "criteria_of",
@@ -37,6 +37,7 @@ async def operation_or_fault(
     Raises:
         Ambiguous: a run is named and not the key: which of its operations is meant is never guessed.
         NotFound: it does not exist though it must; the nearest ones are listed.
+        JournalUnavailable: its row is gone, and the log knows it.
     """
     if ref.run is not None and ref.key is None:
         raise await _which_of_run(connection, namespace, ref.run)
@@ -46,6 +47,8 @@ async def operation_or_fault(
         )
     else:
         row = await connection.fetch_one("read_operation_by_id", {"namespace": namespace, "id": ref.id})
+    if row is None and ref.run is not None:
+        await refuse_lost(connection, namespace=namespace, run=ref.run, operation=ref.id)
     if row is None and must_exist:
         raise await _no_such_operation(connection, namespace, ref)
     return await load_operation(connection, row)
@@ -90,7 +93,12 @@ async def _which_of_run(connection: Connection, namespace: str, run: str) -> Not
 
 
 async def no_such_run(connection: Connection, namespace: str, run: str) -> NotFound:
-    """Make the fault for a run that is not there, with the nearest names."""
+    """Make the fault for a run that is not there, with the nearest names.
+
+    Raises:
+        JournalUnavailable: only its row is not there.
+    """
+    await refuse_lost(connection, namespace=namespace, run=run)
     rows = await connection.fetch_all("near_runs", {"namespace": namespace, "most": 200})
     names = [row["run"] for row in rows]
     near = get_close_matches(run, names, n=_MOST_CANDIDATES, cutoff=0.3) or names[:_MOST_CANDIDATES]

@@ -196,6 +196,7 @@ def _ended(operation: Operation, situation: Situation) -> Change | None:
     newest = draft.operation.newest
     if (
         newest is None
+        or operation.is_damaged
         or newest.ended_at is not None
         or newest.outcome not in (Outcome.OPEN, Outcome.UNKNOWN)
         or draft.state is State.TIMED_OUT

@@ -26,7 +26,16 @@ from counterfoil.store.domain.states import deadline_at, state_of
 from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.protocol import Connection, Row
 
-__all__ = ["load_operation", "load_operations", "run_from_row", "save_operation", "save_run", "to_json"]
+__all__ = [
+    "load_operation",
+    "load_operations",
+    "refuse_damaged",
+    "refuse_lost",
+    "run_from_row",
+    "save_operation",
+    "save_run",
+    "to_json",
+]
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
 _RUN_COLUMNS = (
@@ -80,43 +89,147 @@ async def save_run(connection: Connection, run: Run) -> None:
 async def load_operation(connection: Connection, row: Row | None) -> Operation | None:
     """Read what belongs to an operation's row and rebuild the facts; None where there is no row.
 
-    Raises:
-        JournalUnavailable: the rows hold something that no event could have made; nothing is guessed.
+    Rows that hold something that no event could have made are not guessed at: what comes then is damaged
+    (`Operation.is_damaged`), in doubt for whoever reads it, and refused by `refuse_damaged` to who writes.
     """
     if row is None:
         return None
     of = {"namespace": row["namespace"], "run": row["run"], "operation": row["id"]}
-    attempts = await connection.fetch_all("read_attempts", of) if row["attempts"] else ()
-    receipts = await connection.fetch_all("read_receipts", of) if row["receipts"] else ()
-    findings = await connection.fetch_all("read_findings", of) if row["findings"] else ()
     try:
-        return _rebuild(row, attempts, receipts, findings)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise JournalUnavailable(
-            f"operation {row['id']} cannot be read: its rows are damaged; do not perform its effect",
-            fix="run `counterfoil verify`; the other operations of this journal can still be used",
-            recorded=False,
-        ) from error
+        attempts = await connection.fetch_all("read_attempts", of) if row["attempts"] else ()
+        receipts = await connection.fetch_all("read_receipts", of) if row["receipts"] else ()
+        findings = await connection.fetch_all("read_findings", of) if row["findings"] else ()
+        operation = _rebuild(row, attempts, receipts, findings)
+        _check_against(row, operation)
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
+        return _stand_in(row)
+    return operation
 
 
 async def load_operations(connection: Connection, rows: Iterable[Row]) -> tuple[Operation, ...]:
-    """Rebuild several operations, leaving out the ones whose rows are damaged."""
-    loaded = []
-    for row in rows:
-        try:
-            operation = await load_operation(connection, row)
-        except JournalUnavailable:
-            continue
-        if operation is not None:
-            loaded.append(operation)
-    return tuple(loaded)
+    """Rebuild several operations."""
+    loaded = [await load_operation(connection, row) for row in rows]
+    return tuple(operation for operation in loaded if operation is not None)
+
+
+async def refuse_lost(
+    connection: Connection, *, namespace: str, run: str, operation: str | None = None
+) -> None:
+    """Make sure that a run, or an operation, without a row is in no log: absence of a row is no evidence.
+
+    Raises:
+        JournalUnavailable: its events are there.
+    """
+    place = {"namespace": namespace, "run": run}
+    statement, what = "first_event_of_run", "this run"
+    if operation is not None:
+        place, statement, what = {**place, "operation": operation}, "first_event", f"operation {operation}"
+    if await connection.fetch_one(statement, place) is not None:
+        raise JournalUnavailable(
+            f"{what} is in the log and its row is gone: the journal is corrupt; nothing was recorded, do not "
+            "perform the effect",
+            fix="keep what you have (receipt, finding); a person runs `counterfoil verify`, whose `--repair` "
+            "makes an operation's row anew where the log is whole, or restores a backup",
+        )
+
+
+def refuse_damaged(operation: Operation | None) -> None:
+    """Make sure that an operation may be written: what its rows hold is still evidence, and nothing is lost.
+
+    Raises:
+        JournalUnavailable: its rows cannot be read.
+    """
+    if operation is not None and operation.is_damaged:
+        raise JournalUnavailable(
+            f"operation {operation.id} cannot be read: its rows are damaged; NOT stored, do not perform its "
+            "effect",
+            fix="keep what you have (receipt, finding) and send it again after a person has run `counterfoil "
+            "verify`, which tells whether the log is whole and `--repair` can make the rows anew; the other "
+            "operations of this journal can still be used",
+            recorded=False,
+        )
+
+
+def _check_against(row: Row, operation: Operation) -> None:
+    """Hold what was rebuilt against what else the row says, so that a row that is gone is noticed.
+
+    Raises:
+        ValueError: they differ.
+    """
+    described = operation.description
+    for name in ("action", "target_folded", "args_digest", "fingerprint"):
+        if getattr(described, name) != row[name]:
+            raise ValueError(f"the description has another {name}")
+    terms, links = operation.terms, (operation.depends_on, operation.satisfies, operation.distinct_from)
+    durations = (terms.key_ttl_seconds, terms.settle_seconds, terms.deadline_seconds, terms.max_attempts)
+    clock = (operation.clock_offset, operation.clock_at)
+    if not (
+        all(value is None or type(value) in (int, float) for value in (*durations, *clock))
+        and all(type(name) is str for part in links for name in part)
+        and (described.target is None or type(described.target) is str)
+    ):
+        raise ValueError("a value is of another type")
+    counted = (len(operation.attempts), len(operation.receipts), len(operation.findings))
+    if counted != (row["attempts"], row["receipts"], row["findings"]):
+        raise ValueError("rows are missing")
+    if row["state"] != state_of(operation, operation.updated_at).value:
+        raise ValueError("the facts lead to another state")
+
+
+def _stand_in(row: Row) -> Operation:
+    """Give what stands for an operation whose rows are damaged: an effect that may have happened.
+
+    What it is, as far as its columns tell, is kept, so that the same effect is not granted under another key.
+    """
+
+    def text(name: str) -> str:
+        value = row[name]
+        return value.decode(errors="replace") if isinstance(value, bytes) else value or ""
+
+    def number(name: str) -> int:
+        return int(row[name]) if isinstance(row[name], int | float) else 0
+
+    at = number("updated_at")
+    attempt = Attempt(
+        number=max(1, number("attempts")),
+        generation=1,
+        reason="damaged",
+        granted_at=at,
+        lease_until=at,
+        ended_at=at,
+        outcome=Outcome.UNKNOWN,
+    )
+    return Operation(
+        namespace=text("namespace"),
+        run=text("run"),
+        key=text("key"),
+        id=text("id"),
+        position=number("position"),
+        created_at=number("created_at"),
+        updated_at=at,
+        since_floor=number("since_floor"),
+        description=Description(
+            action=text("action"),
+            target_folded=text("target_folded"),
+            args_digest=text("args_digest") or None,
+            fingerprint=text("fingerprint"),
+        ),
+        compensates=text("compensates") or None,
+        attempts=(attempt,),
+        is_damaged=True,
+    )
 
 
 def _rebuild(
     row: Row, attempts: Sequence[Row], receipts: Sequence[Row], findings: Sequence[Row]
 ) -> Operation:
+    for part in (row, *attempts, *receipts, *findings):
+        types = set(map(type, part.values()))
+        if bytes in types or (float in types and type(part.get("progress_fraction")) is not float):
+            raise ValueError("a value is garbled, or of another type than its column")
     links, clock = json.loads(row["links"]), json.loads(row["clock"])
-    State(row["state"])
+    if not all(type(part) is list for part in links.values()):
+        raise ValueError("links are lists")
     return Operation(
         namespace=row["namespace"],
         run=row["run"],
@@ -199,6 +312,7 @@ async def save_operation(
     connection: Connection, before: Operation | None, after: Operation, now: Instant
 ) -> None:
     """Write the rows of an operation that differ from what they were before."""
+    refuse_damaged(before)
     place = {"namespace": after.namespace, "run": after.run, "operation": after.id}
     if before is None or before.description != after.description or before.compensates != after.compensates:
         row = {**_described_row(after), **_told_row(after), **_standing_row(after, now)}

@@ -33,7 +33,7 @@ from counterfoil.store.preparing import Bodies
 from counterfoil.store.preparing_runs import PreparedContext, context_from
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import criteria_of, no_such_run, was_called
-from counterfoil.store.rows import load_operations, run_from_row
+from counterfoil.store.rows import load_operations, refuse_lost, run_from_row
 from counterfoil.store.viewing import Viewer, safe
 from counterfoil.store.weighing import context_of, today_of
 from counterfoil.store.writing import Change, RunPlace, carry_out
@@ -66,6 +66,7 @@ class RunKeeping:
         place = {"namespace": self._view.namespace, "run": name}
         row = await connection.fetch_one("read_run", place)
         if row is None:
+            await refuse_lost(connection, **place)
             return RunFacts(run=None)
         operations = await load_operations(connection, await connection.fetch_all("read_operations", place))
         return RunFacts(run=run_from_row(row), operations=operations)

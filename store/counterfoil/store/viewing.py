@@ -18,7 +18,16 @@ from counterfoil.store.resolving import read_body
 from counterfoil.store.rows import load_operations, run_from_row
 from counterfoil.store.weighing import authority_shown, barriers_of
 
-__all__ = ["ANSWER_ROOM", "Viewer", "history_entry", "party_of", "safe", "size_of"]
+__all__ = [
+    "ANSWER_ROOM",
+    "Viewer",
+    "damage_warning",
+    "damaged_shown",
+    "history_entry",
+    "party_of",
+    "safe",
+    "size_of",
+]
 
 _MOST_AROUND = 1_000
 
@@ -105,6 +114,13 @@ class Viewer:
     async def step_shown(self, connection: Connection, step: Step, now: Instant) -> dict[str, Any]:
         """Show a step: what it is, what may be done now, and what is needed for that."""
         operation = step.operation
+        if operation.is_damaged:
+            return {
+                **damaged_shown(operation),
+                "next": step.outlook.next,
+                "reason": step.outlook.reason,
+                "age_seconds": max(0, now - operation.created_at) // 1_000_000,
+            }
         newest = operation.newest
         entry: dict[str, Any] = {
             "operation": operation.id,
@@ -130,6 +146,29 @@ class Viewer:
                 {"tool": safe(undo.tool), "instructions": safe(undo.instructions), "detail": "undo"}
             )
         return without_none(entry)
+
+
+def damaged_shown(operation: Operation) -> dict[str, Any]:
+    """Show an operation whose rows cannot be read: what it is, and that nothing else is known of it here."""
+    return without_none(
+        {
+            "operation": operation.id,
+            "run": safe(operation.run),
+            "key": safe(operation.key),
+            "action": safe(operation.description.action) or None,
+            "state": State.IN_DOUBT.value,
+            "warnings": [damage_warning(operation)],
+        }
+    )
+
+
+def damage_warning(operation: Operation) -> str:
+    """Say what is the matter with an operation whose rows cannot be read, and what to do."""
+    return (
+        f"what is on record of {operation.id} cannot be read: its effect may have happened, so do not "
+        "perform it, and keep every receipt of it; nothing can be recorded on it until a person has run "
+        "`counterfoil verify`, which tells whether its log is whole and `--repair` can make its rows anew"
+    )
 
 
 def party_of(caller: Caller) -> Party:

@@ -88,7 +88,7 @@ async def _all_facts(journal: "Journal", answer: dict[str, Any]) -> dict[str, An
         return await load_operation(connection, row)
 
     operation = await journal.database.read(work)
-    if operation is None:
+    if operation is None or operation.is_damaged:
         return {}
     now = parse_rfc3339(answer["as_of"], field="as_of")
     present = Presenter(journal.policy)

@@ -91,7 +91,7 @@ def plan(request: Request, run: str, *, every: bool) -> int:
     parts: list[Any] = [head, *_standing(answer), Text("")]
     if answer.get("damaged"):
         parts.append(
-            Text(f"{answer['damaged']} more cannot be read: `counterfoil verify` says why.", "bold red")
+            Text(f"{answer['damaged']} of them cannot be read: `counterfoil verify` says why.", "bold red")
         )
     if answer["steps"]:
         parts += [_steps(answer["steps"]), Text("")]

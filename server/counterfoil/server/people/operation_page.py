@@ -68,6 +68,7 @@ def summary(answer: Mapping[str, Any]) -> RenderableType:
             ),
             ("next", Text.assemble(show.verb(answer["next"]), ": ", show.plain(answer["reason"]))),
             ("", show.plain(answer["guidance"])),
+            *(("", show.plain(warning, "red")) for warning in answer.get("warnings", ())),
             ("retry at", _optional(show.moment(answer.get("retry_at")))),
             ("look since", _optional(show.moment(answer.get("since")))),
             ("settles at", _optional(show.moment(answer.get("settle_until")))),

@@ -3,6 +3,7 @@
 from typing import Any
 
 import anyio
+import click
 from rich.text import Text
 
 from counterfoil.server.people import rendering as show
@@ -15,20 +16,27 @@ __all__ = ["verify"]
 
 @teaching_command(
     short="replay the log: is it whole, and does it add up?",
-    examples=["counterfoil verify", "counterfoil verify --json"],
+    examples=["counterfoil verify", "counterfoil verify --repair", "counterfoil verify --json"],
 )
-def verify(request: Request) -> int:
+@click.option(
+    "--repair", is_flag=True, help="First make rows anew that are damaged, where their log is whole."
+)
+def verify(request: Request, *, repair: bool) -> int:
     """Prove that the log is whole and that what is on record follows from it.
 
     It replays every event of every run in every namespace: the hash chain, the order, and that the stored
     rows are what the events make of them. Exit code 1 with the faults.
+
+    An operation whose rows cannot be read is held in doubt until it can. With --repair the rows that differ
+    from what a whole log makes of them are made anew; the log itself is never changed. Make a copy first.
     """
 
-    async def work() -> Any:
+    async def work() -> tuple[list[str], Any]:
         async with request.journal() as journal:
-            return await journal.reader.verify()
+            repaired = await journal.keeper.repair() if repair else []
+            return repaired, await journal.reader.verify()
 
-    found = anyio.run(work)
+    repaired, found = anyio.run(work)
     status = "wanting" if found.faults else "ok"
     if request.as_json:
         write_json(
@@ -38,6 +46,7 @@ def verify(request: Request) -> int:
                 "events": found.events,
                 "operations": found.operations,
                 "faults": list(found.faults),
+                **({"repaired": repaired} if repair else {}),
             }
         )
     else:
@@ -48,6 +57,7 @@ def verify(request: Request) -> int:
                 f": {found.events} events of {found.operations} operations in {found.runs} runs replayed",
             )
         ]
+        lines += [show.plain(f"made anew from the log: {operation}") for operation in repaired]
         lines += [show.plain(fault, "red") for fault in found.faults]
         if found.faults:
             lines.append(Text("Stop the servers, keep a copy of the file, and restore a backup."))

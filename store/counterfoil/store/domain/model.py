@@ -306,7 +306,8 @@ class Operation:
     """One intended external effect and all that is known of it.
 
     `attempts` stand in the order of their numbers; 0 is an effect without a grant. `pruned_at` (bodies of it
-    were removed then) is the one fact that no event tells.
+    were removed then) is the one fact that no event tells. `is_damaged`: its rows cannot be read, and this
+    stands in for it: in doubt, unsafe to repeat, and not to be written.
     """
 
     namespace: str
@@ -341,6 +342,7 @@ class Operation:
     progressed_at: Instant | None = None
     asked_context: str | None = None
     pruned_at: Instant | None = field(default=None, compare=False)
+    is_damaged: bool = False
 
     @property
     def granted(self) -> tuple[Attempt, ...]:

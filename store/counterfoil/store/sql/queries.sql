@@ -98,18 +98,22 @@ SELECT run FROM runs WHERE namespace = :namespace ORDER BY touched_at DESC LIMIT
 
 -- name: read_operation
 -- At most one row, by run and key.
+-- Garbled text comes as bytes.
 SELECT * FROM operations WHERE namespace = :namespace AND run = :run AND key = :key;
 
 -- name: read_operation_by_id
 -- At most one row, by id.
+-- Garbled text comes as bytes.
 SELECT * FROM operations WHERE namespace = :namespace AND id = :id;
 
 -- name: read_operations
 -- All operations of a run in the order in which they came.
+-- Garbled text comes as bytes.
 SELECT * FROM operations WHERE namespace = :namespace AND run = :run ORDER BY position;
 
 -- name: read_unsettled_operations
 -- The operations of a run that are not settled on record.
+-- Garbled text comes as bytes.
 SELECT * FROM operations
 WHERE namespace = :namespace AND run = :run
     AND state IN ('planned', 'in_progress', 'in_doubt', 'failed', 'disputed')
@@ -118,6 +122,7 @@ ORDER BY position;
 -- name: look_alikes
 -- Candidates only: the domain decides what looks alike. Of many, those that cannot be set aside come first.
 -- A union, because each part then has an index of its own, and a large run is not read through.
+-- Garbled text comes as bytes.
 SELECT * FROM operations
 WHERE namespace = :namespace AND run = :run AND id <> :id
     AND key IN (
@@ -190,6 +195,7 @@ SELECT * FROM operations WHERE namespace = :namespace ORDER BY updated_at DESC, 
 -- Operations by all that is known of them, most recently changed first, after a place in that order. Leases and
 -- deadlines that are over by :now count as what they became. With a :moment, only those that were written, or whose
 -- time ran out, since then.
+-- Garbled text comes as bytes.
 SELECT * FROM operations
 WHERE namespace = :namespace
     AND updated_at <= :before AND (updated_at < :before OR id > :after)
@@ -285,6 +291,7 @@ WHERE namespace = :namespace AND run = :run AND key = :key;
 
 -- name: read_attempts
 -- All attempts of an operation, oldest first.
+-- Garbled text comes as bytes.
 SELECT * FROM attempts
 WHERE namespace = :namespace AND run = :run AND operation = :operation
 ORDER BY number;
@@ -307,6 +314,7 @@ ON CONFLICT (namespace, run, operation, number) DO UPDATE SET
 
 -- name: read_receipts
 -- All receipts of an operation in the order in which they came.
+-- Garbled text comes as bytes.
 SELECT * FROM receipts
 WHERE namespace = :namespace AND run = :run AND operation = :operation
 ORDER BY number;
@@ -325,8 +333,25 @@ INSERT INTO receipts (
 ON CONFLICT (namespace, run, operation, number) DO UPDATE SET
     is_accepted = excluded.is_accepted, is_foreign = excluded.is_foreign, is_set_aside = excluded.is_set_aside;
 
+-- name: remove_attempts
+-- Every attempt row of an operation whose rows are made anew from its events.
+DELETE FROM attempts WHERE namespace = :namespace AND run = :run AND operation = :operation;
+
+-- name: remove_receipts
+-- As remove_attempts: what was recorded stands in the events.
+DELETE FROM receipts WHERE namespace = :namespace AND run = :run AND operation = :operation;
+
+-- name: remove_findings
+-- As remove_attempts.
+DELETE FROM findings WHERE namespace = :namespace AND run = :run AND operation = :operation;
+
+-- name: remove_operation
+-- The row that stands in the way of the one that the events make, by its key and by its id.
+DELETE FROM operations WHERE namespace = :namespace AND run = :run AND (key = :key OR id = :id);
+
 -- name: read_findings
 -- All findings about an operation in the order in which they came.
+-- Garbled text comes as bytes.
 SELECT * FROM findings
 WHERE namespace = :namespace AND run = :run AND operation = :operation
 ORDER BY number;
@@ -354,11 +379,28 @@ WHERE namespace = :namespace AND run = :run AND seq > :after
 ORDER BY seq
 LIMIT :most;
 
+-- name: audit_events
+-- As read_events, for whoever tells what is damaged. Garbled text comes as bytes.
+SELECT * FROM events
+WHERE namespace = :namespace AND run = :run AND seq > :after
+ORDER BY seq
+LIMIT :most;
+
 -- name: read_operation_events
 -- An operation's part of the log, in order.
 SELECT * FROM events
 WHERE namespace = :namespace AND run = :run AND operation = :operation
 ORDER BY seq;
+
+-- name: first_event
+-- At most one row: whether the log knows an operation, whatever became of its row.
+SELECT seq FROM events
+WHERE namespace = :namespace AND run = :run AND operation = :operation
+LIMIT 1;
+
+-- name: first_event_of_run
+-- At most one row: whether the log knows a run, whatever became of its row.
+SELECT seq FROM events WHERE namespace = :namespace AND run = :run LIMIT 1;
 
 -- name: read_acts
 -- Who was granted the attempts of an operation, and who brought its receipts, newest first and bounded.
@@ -598,6 +640,7 @@ UPDATE journal SET backed_up_at = NULL WHERE only = 1;
 
 -- name: undecided_operations
 -- The operations of a run whose effect may be happening, or may have happened.
+-- Garbled text comes as bytes.
 SELECT * FROM operations
 WHERE namespace = :namespace AND run = :run AND state IN ('in_progress', 'in_doubt', 'disputed')
 ORDER BY position;

@@ -1,0 +1,258 @@
+"""Rows that a disk or a careless program has damaged: held in doubt, told, made anew from a whole log."""
+
+import sqlite3
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counterfoil.store.domain.commands import BeginRun
+from counterfoil.store.errors import JournalUnavailable
+from journals import AGENT, ANOTHER, folder_in_memory, open_desk
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Give a folder for a journal whose durability is not the point here."""
+    with folder_in_memory() as found:
+        yield found
+
+
+BAD = "(SELECT id FROM operations WHERE key = 'bad')"
+
+JSON_COLUMNS = ("description", "terms", "links", "clock", "began")
+BROKEN = ("{broken", "[]", '"text"', "7", "[" * 100_000, "")
+"""Texts that no column of JSON holds: no JSON, another form, too deep, nothing."""
+
+OTHER_DAMAGES = {
+    "a duration that is a text": """UPDATE operations SET terms = '{"key_ttl_seconds":"7"}'""",
+    "a repeat that is none": """UPDATE operations SET terms = '{"repeat":"often"}'""",
+    "links that are no list": """UPDATE operations SET links = '{"depends_on":"good"}'""",
+    "a state that is none": "UPDATE operations SET state = 'perhaps'",
+    "another state": "UPDATE operations SET state = 'failed'",
+    "a decision that is none": "UPDATE operations SET decision = 'perhaps', decided_at = 1, decided_by = 'x'",
+    "a dispute that is none": "UPDATE operations SET dispute = 'perhaps', disputed_at = 1",
+    "another action": "UPDATE operations SET action = 'email.sent'",
+    "text that is no UTF-8": "UPDATE operations SET terms = CAST(x'7b22ff' AS TEXT)",
+    "more attempts than there are": "UPDATE operations SET attempts = 2",
+    "fewer findings than none": "UPDATE operations SET findings = -1",
+    "receipts that are not there": "UPDATE operations SET receipts = 1",
+}
+DAMAGES = {
+    **{
+        f"{column} = {text[:9]}": f"UPDATE operations SET {column} = '{text}' WHERE key = 'bad'"
+        for column in JSON_COLUMNS
+        for text in BROKEN
+    },
+    **{name: f"{sql} WHERE key = 'bad'" for name, sql in OTHER_DAMAGES.items()},
+    "an outcome that is none": f"UPDATE attempts SET outcome = 'perhaps' WHERE operation = {BAD}",
+    "another outcome": f"UPDATE attempts SET outcome = 'refused' WHERE operation = {BAD}",
+    "an error that is no UTF-8": f"UPDATE attempts SET error = CAST(x'ff' AS TEXT) WHERE operation = {BAD}",
+    "no attempt": f"DELETE FROM attempts WHERE operation = {BAD}",
+}
+
+
+def damage(folder: Path, sql: str) -> None:
+    """Change one row behind the journal's back, whatever the schema forbids."""
+    with closing(sqlite3.connect(folder / "journal.db", isolation_level=None)) as raw:
+        raw.execute("PRAGMA ignore_check_constraints = ON")
+        assert raw.execute(sql).rowcount == 1
+
+
+async def begin_all(folder: Path) -> None:
+    """Begin the operation that is damaged later, a good one, and one that waits for the former."""
+    async with open_desk(folder) as desk:
+        await desk.at("good").begin()
+        await desk.at("bad").begin(payload="a body", max_attempts=3)
+        await desk.at("waits").begin(depends_on=("bad",))
+
+
+@pytest.mark.parametrize("sql", DAMAGES.values(), ids=DAMAGES.keys())
+async def test_an_operation_that_cannot_be_read_is_in_doubt_and_the_rest_is_served(
+    folder: Path, sql: str
+) -> None:
+    await begin_all(folder)
+    damage(folder, sql)
+    async with open_desk(folder) as desk:
+        desk.clock.advance(301)
+        bad = desk.at("bad")
+        begun, checked = await bad.begin(caller=ANOTHER), await bad.check(detail="full")
+        plan = await desk.plan(include="open")
+        (step,) = [step for step in plan["steps"] if step["key"] == "bad"]
+        found = await desk.journal.reader.find(run=desk.run)
+        (listed,) = [entry for entry in found if entry["key"] == "bad"]
+        for answer in (begun, checked, step, listed):
+            assert (answer["next"], answer["reason"], answer["state"]) == (
+                "reconcile",
+                "in_doubt",
+                "in_doubt",
+            )
+            assert "counterfoil verify" in answer["warnings"][0]
+            assert begun["operation"] in answer["warnings"][0]
+        assert checked["history"][0]["event"] == "operation_created"
+        assert plan["counts"] == {"in_doubt": 2, "planned": 1}
+        assert (plan["complete"], plan["damaged"]) == (False, 1)
+        waits = await desk.at("waits").begin(depends_on=("bad",))
+        assert (waits["next"], waits["reason"]) == ("wait", "dependency")
+        assert "counterfoil verify" in waits["warnings"][0]
+        assert (await desk.at("good").receipt())["state"] == "succeeded"
+        assert (await desk.at("new").begin())["next"] == "perform"
+
+
+@pytest.mark.parametrize("sql", DAMAGES.values(), ids=DAMAGES.keys())
+async def test_nothing_is_written_on_it_until_its_rows_are_made_anew_from_the_log(
+    folder: Path, sql: str
+) -> None:
+    await begin_all(folder)
+    damage(folder, sql)
+    async with open_desk(folder) as desk:
+        desk.clock.advance(301)
+        bad = desk.at("bad")
+        before = len((await bad.check(detail="full"))["history"])
+        refused: list[Callable[[], Awaitable[Any]]] = [
+            lambda: bad.receipt(attempt=1),
+            lambda: bad.failure("unknown"),
+            lambda: bad.reconcile("performed", external_id="m-1"),
+            lambda: bad.progress(),
+            lambda: bad.close("timed_out"),
+        ]
+        for call in refused:
+            with pytest.raises(JournalUnavailable) as fault:
+                await call()
+            assert fault.value.recorded is False
+            assert "NOT stored" in fault.value.message
+            assert "counterfoil verify" in fault.value.fix
+        assert (await bad.begin())["next"] == "reconcile"
+        assert len((await bad.check(detail="full"))["history"]) == before
+        (problem,) = (await desk.journal.reader.verify()).faults
+        assert problem.endswith("its log is whole: `counterfoil verify --repair` makes its rows anew")
+        assert await desk.journal.keeper.repair() == [(await bad.check())["operation"]]
+        assert (await desk.journal.reader.verify()).faults == ()
+        assert await desk.journal.keeper.repair() == []
+        assert (await bad.begin())["reason"] == "in_doubt"
+        assert (await bad.receipt(attempt=1))["state"] == "succeeded"
+        assert (await bad.check(detail="payload"))["content"] == "a body"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"UPDATE receipts SET assurance = 9 WHERE operation = {BAD}",
+        f"UPDATE receipts SET is_accepted = 0 WHERE operation = {BAD}",
+        f"UPDATE receipts SET kind = CAST(x'ff' AS TEXT) WHERE operation = {BAD}",
+        f"DELETE FROM receipts WHERE operation = {BAD}",
+        "UPDATE operations SET terms = '{broken' WHERE key = 'bad'",
+    ],
+)
+async def test_a_settled_one_that_cannot_be_read_is_no_longer_said_to_be_done(folder: Path, sql: str) -> None:
+    async with open_desk(folder) as desk:
+        await desk.at("bad").begin()
+        await desk.at("bad").receipt()
+        assert (await desk.at("bad").begin())["next"] == "skip"
+    damage(folder, sql)
+    async with open_desk(folder) as desk:
+        assert (await desk.at("bad").begin())["reason"] == "in_doubt"
+        plan = await desk.plan(include="all")
+        assert plan["counts"] == {"in_doubt": 1}
+        assert (plan["complete"], plan["damaged"]) == (False, 1)
+        assert len(await desk.journal.keeper.repair()) == 1
+        assert (await desk.at("bad").begin())["next"] == "skip"
+        assert (await desk.plan())["counts"] == {"succeeded": 1}
+
+
+async def test_an_effect_of_which_only_the_rows_are_lost_cannot_be_begun_under_another_key(
+    folder: Path,
+) -> None:
+    async with open_desk(folder) as desk:
+        await desk.at("bad").begin(target="alice@example.org", args={"invoice": 42})
+    damage(folder, f"DELETE FROM attempts WHERE operation = {BAD}")
+    async with open_desk(folder) as desk:
+        same: dict[str, Any] = {"target": "alice@example.org", "args": {"invoice": 42}}
+        bad = (await desk.at("bad").check())["operation"]
+        for distinct in ((), ("*",), (bad,)):
+            answer = await desk.at("invented").begin(**same, distinct_from=distinct)
+            assert (answer["next"], answer["reason"]) == ("stop", "possible_duplicate")
+        other = await desk.at("invented").begin(
+            target="alice@example.org", args={"invoice": 43}, distinct_from=(bad,)
+        )
+        assert other["next"] == "perform"
+
+
+async def test_a_receipt_of_the_undoing_is_kept_though_what_it_undid_cannot_be_read(folder: Path) -> None:
+    async with open_desk(folder) as desk:
+        original = (await desk.at("bad").begin())["operation"]
+        await desk.at("bad").receipt()
+        await desk.at("undo").begin(action="email.recall", compensates=original)
+    damage(folder, "UPDATE operations SET terms = '{broken' WHERE key = 'bad'")
+    async with open_desk(folder) as desk:
+        assert (await desk.at("undo").receipt(external_id="m-2"))["state"] == "succeeded"
+        again = await desk.at("undo-again").begin(action="email.recall", compensates=original)
+        assert (again["next"], again["reason"]) == ("stop", "possible_duplicate")
+
+
+async def test_where_the_log_does_not_hold_nothing_is_made_anew(folder: Path) -> None:
+    await begin_all(folder)
+    damage(folder, "UPDATE operations SET terms = '{broken' WHERE key = 'bad'")
+    damage(folder, f"UPDATE events SET data = CAST(x'7bff7d' AS TEXT) WHERE seq = 2 AND operation <> {BAD}")
+    async with open_desk(folder) as desk:
+        faults = (await desk.journal.reader.verify()).faults
+        assert faults[0] == "run-1: event 2 cannot be read: a text in it is garbled"
+        assert not any("--repair" in fault for fault in faults)
+        assert await desk.journal.keeper.repair() == []
+        assert (await desk.at("bad").begin())["reason"] == "in_doubt"
+
+
+@pytest.mark.parametrize(
+    ("sql", "is_gone"),
+    [
+        ("DELETE FROM operations WHERE key = 'alone'", True),
+        ("UPDATE operations SET key = 'another' WHERE key = 'alone'", True),
+        ("UPDATE operations SET id = 'op_aaaaaaaaaaaaaaaaaaaa' WHERE key = 'alone'", False),
+        ("UPDATE operations SET updated_at = 1, position = 9 WHERE key = 'alone'", False),
+    ],
+)
+async def test_a_row_that_is_gone_or_another_is_made_anew_too(folder: Path, sql: str, is_gone: bool) -> None:
+    async with open_desk(folder) as desk:
+        await desk.at("alone").begin()
+        await desk.at("later").begin()
+    with closing(sqlite3.connect(folder / "journal.db", isolation_level=None)) as raw:
+        assert raw.execute(sql).rowcount == 1
+    async with open_desk(folder) as desk:
+        assert (await desk.journal.reader.verify()).faults != ()
+        if is_gone:
+            for call in (desk.at("alone").begin, desk.at("alone").receipt, desk.at("alone").check):
+                with pytest.raises(JournalUnavailable, match="is in the log and its row is gone") as fault:
+                    await call()
+                assert fault.value.recorded is False
+        assert len(await desk.journal.keeper.repair()) == 1
+        assert (await desk.journal.reader.verify()).faults == ()
+        desk.clock.advance(301)
+        assert (await desk.at("alone").begin())["reason"] == "in_doubt"
+
+
+async def test_a_run_of_which_only_the_log_is_left_is_not_unknown(folder: Path) -> None:
+    await begin_all(folder)
+    damage(folder, "UPDATE runs SET run = 'run-2'")
+    async with open_desk(folder) as desk:
+        begin_run = BeginRun(run=desk.run)
+        for call in (
+            desk.at("good").begin,
+            desk.at("new").begin,
+            desk.at("new").receipt,
+            desk.plan,
+            lambda: desk.journal.begin_run(begin_run, AGENT),
+        ):
+            with pytest.raises(JournalUnavailable, match="is in the log and its row is gone"):
+                await call()
+
+
+async def test_a_damaged_operation_keeps_its_run_from_being_called_complete(folder: Path) -> None:
+    await begin_all(folder)
+    damage(folder, "UPDATE operations SET state = 'perhaps' WHERE key = 'bad'")
+    async with open_desk(folder) as desk:
+        (run,) = (await desk.plan(run=None, include="open"))["runs"]
+        assert run["counts"] == {"in_doubt": 1, "in_progress": 1, "planned": 1}
