@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +45,25 @@ class ServerFault(Exception):
 
 
 class Server(StdioProcess):
-    """One running server; its stderr goes to a file, so that no pipe can fill."""
+    """One running server; its stderr goes to a file, so that no pipe can fill.
 
-    def __init__(self, folder: Path, *, failpoints: str = "", **environment: str) -> None:
+    `command` is another than `server_command`; `before_start` is called in the process before it starts.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        failpoints: str = "",
+        command: list[str] | None = None,
+        before_start: Callable[[], None] | None = None,
+        **environment: str,
+    ) -> None:
         self.log = folder / f"stderr-{len(list(folder.glob('stderr-*')))}"
         with self.log.open("wb") as stderr:
             self.process = subprocess.Popen(
-                server_command(folder, failpoints=failpoints),
+                server_command(folder, failpoints=failpoints) if command is None else command,
+                preexec_fn=before_start,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
