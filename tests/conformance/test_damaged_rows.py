@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from counterfoil.store.domain.commands import BeginRun
+from counterfoil.store.domain.commands import BeginRun, RequestAuthority, VerifyOperation
 from counterfoil.store.errors import JournalUnavailable
 from journals import AGENT, ANOTHER, folder_in_memory, open_desk
 
@@ -119,6 +119,8 @@ async def test_nothing_is_written_on_it_until_its_rows_are_made_anew_from_the_lo
             lambda: bad.reconcile("performed", external_id="m-1"),
             lambda: bad.progress(),
             lambda: bad.close("timed_out"),
+            lambda: desk.journal.verify_operation(VerifyOperation(ref=bad.ref), AGENT),
+            lambda: desk.journal.request_authority(RequestAuthority(ref=bad.ref, why="to go on"), AGENT),
         ]
         for call in refused:
             with pytest.raises(JournalUnavailable) as fault:

@@ -43,7 +43,7 @@ from counterfoil.store.preparing import Bodies, duration
 from counterfoil.store.presenting import body_shown, without_none
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import operation_or_fault, read_body
-from counterfoil.store.rows import run_from_row
+from counterfoil.store.rows import refuse_damaged, run_from_row
 from counterfoil.store.viewing import Viewer, party_of, safe
 from counterfoil.store.weighing import (
     authority_facts,
@@ -627,6 +627,7 @@ class Authorizing:
         )
         if operation is None:
             raise LookupError("operation_or_fault gave nothing")
+        refuse_damaged(operation)
         row = await connection.fetch_one("read_run", {"namespace": operation.namespace, "run": operation.run})
         return operation, None if row is None else run_from_row(row)
 

@@ -19,6 +19,7 @@ from counterfoil.store.errors import NotFound
 from counterfoil.store.probing import Prober, ProbeSubject
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import operation_or_fault, read_body
+from counterfoil.store.rows import refuse_damaged
 from counterfoil.store.viewing import Viewer
 
 __all__ = ["Verifier"]
@@ -53,6 +54,7 @@ class Verifier:
             operation = await operation_or_fault(connection, self._view.namespace, ref, must_exist=True)
             if operation is None:
                 raise LookupError("operation_or_fault gave nothing")
+            refuse_damaged(operation)
             return operation, await _subject(connection, operation), self._view.clock().at
 
         operation, subject, looked_after = await self._view.database.read(facts)
