@@ -622,6 +622,16 @@ async def test_drift_changes_no_id_no_key_and_reopens_nothing(tmp_path: Path) ->
 # 10: nobody is left in a loop
 
 
+async def test_what_a_person_reopened_is_not_closed_by_the_old_deadline_said_again(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        await to.deadline_passed(desk)
+        await desk.reconcile("not_performed", caller=PERSON, by="human")
+        answer = await desk.begin(deadline_seconds=to.AN_HOUR)
+        assert words(answer) == "perform retry_after_failure"
+        assert "deadline_seconds: the recorded value stands, the given one is looser" in answer["warnings"]
+        assert answer["send_before"] == after(to.AN_HOUR + 300)
+
+
 async def test_the_third_look_that_settled_nothing_asks_a_person(tmp_path: Path) -> None:
     async with open_desk(tmp_path) as desk:
         await to.settled(desk, **LOOKUP)

@@ -20,7 +20,8 @@ def merge_terms(operation: Operation, given: Terms, policy: Policy) -> tuple[Ter
     """Take from `given` what is new or stricter; say what stands against it.
 
     Before the first grant a term that nobody gave is taken as given. After it, only what is stricter counts,
-    a deadline never before the end of a lease that was granted.
+    a deadline never before the end of a lease that was granted, and none once a person has reopened the
+    operation: it would count from the first grant, and close at once what that person has opened.
     """
     recorded, is_fixed = operation.terms, bool(operation.granted)
     kept: list[str] = []
@@ -48,7 +49,7 @@ def merge_terms(operation: Operation, given: Terms, policy: Policy) -> tuple[Ter
             absent_is_loosest=(given.settle_seconds or 0) > policy.settle_seconds,
         ),
         undo=recorded.undo or given.undo,
-        deadline_seconds=take("deadline_seconds", _smaller, absent_is_loosest=True),
+        deadline_seconds=take("deadline_seconds", _smaller, absent_is_loosest=not _was_reopened(operation)),
         max_attempts=take("max_attempts", _smaller, absent_is_loosest=True),
     )
     if is_fixed and merged.deadline_seconds != recorded.deadline_seconds:
@@ -58,6 +59,10 @@ def merge_terms(operation: Operation, given: Terms, policy: Policy) -> tuple[Ter
 
 def _smaller(new: float, old: float) -> bool:
     return new < old
+
+
+def _was_reopened(operation: Operation) -> bool:
+    return any(finding.is_persons and finding.finding == "not_performed" for finding in operation.findings)
 
 
 def _not_before_a_lease(operation: Operation, deadline_seconds: float | None) -> float | None:
