@@ -436,6 +436,30 @@ async def test_a_receipt_inside_a_finding_counts_while_another_attempt_is_live(t
         assert (words(answer), answer["state"]) == ("continue recorded", "succeeded")
 
 
+async def test_a_persons_second_word_delivered_again_is_no_third(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        await desk.begin()
+        denied = await desk.reconcile("not_performed", caller=PERSON, by="human")
+        assert words(denied) == "wait lease_held"
+        await desk.receipt()
+        assert (await desk.reconcile("not_performed", caller=PERSON, by="human"))["state"] == "disputed"
+        assert words(await desk.again()) == "continue duplicate"
+        assert await desk.state() == "disputed"
+
+
+async def test_a_look_without_as_of_delivered_again_does_not_end_a_later_attempt(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        await desk.begin(**LOOKUP)
+        await desk.reconcile("not_performed")
+        second = as_caller(AGENT)
+        await desk.reconcile("not_performed", caller=second)
+        desk.clock.advance(2 * SETTLE)
+        await looked(desk, "not_performed")
+        assert words(await desk.begin()) == "perform retry_after_failure"
+        assert words(await desk.reconcile("not_performed", caller=second)) == "continue duplicate"
+        assert await desk.state() == "in_progress"
+
+
 async def test_a_person_contradicts_a_receipt_first_and_sets_it_aside_when_repeating(
     tmp_path: Path,
 ) -> None:

@@ -111,7 +111,11 @@ def _end_lease(draft: Draft) -> bool:
 
 
 def _keep(draft: Draft, given: ReconcileFacts, situation: Situation, *, is_unsettling: bool = False) -> None:
-    """Keep a finding, bound to the attempt that it looked for. The same one again adds nothing."""
+    """Keep a finding, bound to the attempt that it looked for. The same one again adds nothing.
+
+    A person's, and one without `as_of`, may mean more when it is said again: it is kept with each call that
+    brings it, so that a redelivery of any of them is known for one.
+    """
     operation = draft.operation
     finding = Finding(
         number=len(operation.findings) + 1,
@@ -126,8 +130,15 @@ def _keep(draft: Draft, given: ReconcileFacts, situation: Situation, *, is_unset
         is_unsettling=is_unsettling,
         is_persons=situation.is_person,
     )
+    is_kept_by_call = situation.is_person or given.as_of is None
     if not any(
-        replace(finding, number=known.number, recorded_at=known.recorded_at, call_id=known.call_id) == known
+        replace(
+            finding,
+            number=known.number,
+            recorded_at=known.recorded_at,
+            call_id=finding.call_id if is_kept_by_call else known.call_id,
+        )
+        == known
         for known in operation.findings
     ):
         draft.add(EventKind.FINDING_RECORDED, **to_data(finding))
