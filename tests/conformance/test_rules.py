@@ -632,6 +632,17 @@ async def test_no_lease_is_longer_than_the_longest(tmp_path: Path) -> None:
         assert (await desk.begin(lease_seconds=3_600))["send_before"] == after(60)
 
 
+async def test_progress_extends_a_lease_by_its_own_length_however_often_it_comes(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        await desk.begin(lease_seconds=600)
+        age = 0
+        for seconds in (100, 100, 0, 100):
+            desk.clock.advance(seconds)
+            age += seconds
+            assert (await desk.progress())["state"] == "in_progress"
+            assert (await desk.begin())["send_before"] == after(age + 600)
+
+
 async def test_drift_changes_no_id_no_key_and_reopens_nothing(tmp_path: Path) -> None:
     async with open_desk(tmp_path) as desk:
         first = await desk.begin(context={"model": "one"}, workflow_version="1")

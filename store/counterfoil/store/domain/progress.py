@@ -66,9 +66,13 @@ def _may_revive(operation: Operation, newest: Attempt, now: Instant) -> bool:
 
 
 def _extended(operation: Operation, newest: Attempt, situation: Situation) -> Instant:
-    """The new end of the lease: never beyond the deadline, the key's life or the longest lease."""
+    """The new end of the lease: never beyond the deadline, the key's life or the longest lease.
+
+    It is extended by the length that it was granted for, which its end shows from where it was last set: a
+    length that earlier extensions are counted into would grow with each of them.
+    """
     now, policy = situation.now.at, situation.policy
-    granted_for = newest.lease_until - newest.granted_at
+    granted_for = newest.lease_until - max(newest.granted_at, operation.progressed_at or 0)
     ends = [
         now + max(granted_for, micros(policy.lease_seconds)),
         newest.granted_at + micros(policy.longest_lease_seconds),
