@@ -303,7 +303,14 @@ class Moves:
                     self._reply(after, ticket, "refused"),
                 )
             if not self._holds("A10"):
-                self._guarded(f"{words}: the SDK sends it again by itself", after, ticket)
+                words += ", and the SDK once more"
+                again = after._replace(flying=after.flying | {ticket})
+                yield (
+                    f"{words}: it takes effect, the second is under way",
+                    self._reply(again, ticket, reference),
+                )
+                if world.refusals:
+                    yield f"{words}: refused, the second is under way", self._reply(flying, ticket, "refused")
 
     def _looks(self, now: Situation, session: int) -> Iterator[Step]:
         world = self.world

@@ -208,7 +208,7 @@ def _cells() -> tuple[Dropped, ...]:
     for world, names in (
         (unsafe, ("A1", "A2", "A3", "A4", "A5", "A6", "A7", "A9", "A10", "A11", "A13")),
         (blind, ("A6", "A7", "A9", "A10", "A11")),
-        (alive, ("A5", "A6", "A9", "A10")),
+        (alive, ("A5", "A6", "A7", "A9", "A10")),
         (ending, ("A1", "A2", "A3", "A4", "A5", "A6", "A7", "A8", "A9", "A10", "A11", "A13")),
     ):
         for name in names:
@@ -216,6 +216,7 @@ def _cells() -> tuple[Dropped, ...]:
                 world,
                 keys=2 if name == "A6" else 1,
                 lag=name == "A3",
+                refusals=world.refusals or name == "A10",
                 people=1 if name == "A11" else world.people,
             )
             costs = "succeeded is true" if name == "A5" else "no effect happens twice"
