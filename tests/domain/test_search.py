@@ -15,7 +15,7 @@ from domain.search.deciding import RULES
 from domain.search.explorer import explore
 from domain.search.faults import FAULTS, Fault
 from domain.search.rules import load_rules
-from domain.search.worlds import ASSUMPTIONS, CELLS, DROPPED, WIDE, WORLDS, Dropped, World
+from domain.search.worlds import APART, ASSUMPTIONS, CELLS, DROPPED, WIDE, WORLDS, Dropped, World
 
 wide = pytest.mark.skipif(
     not os.environ.get("COUNTERFOIL_LONG"), reason="COUNTERFOIL_LONG=1 searches this too"
@@ -57,6 +57,12 @@ def test_the_search_alone_finds_that(fault: Fault) -> None:
 @pytest.mark.parametrize("dropped", DROPPED, ids=lambda dropped: dropped.assumption)
 def test_something_is_lost_without(dropped: Dropped) -> None:
     is_needed(dropped)
+
+
+def test_the_settle_time_has_to_cover_sending_arriving_and_showing_together() -> None:
+    found = explore(APART, load_rules())
+    print(f"\n{found}")
+    assert found.rule == "no effect happens twice", str(found)
 
 
 @wide

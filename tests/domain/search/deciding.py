@@ -43,6 +43,8 @@ RULES = (
     "no word outweighs a receipt",
     "an answer is about the effect that was asked for",
     "what is sent under a key stays as it was recorded",
+    "an undoing has something to undo",
+    "compensated is true",
     "no lease outgrows its length",
     "a call grants once",
     "a call sent twice changes nothing more",
@@ -183,6 +185,17 @@ class Deciding:
             0 if granted is None else granted.generation,
         )
 
+    def undo(self, number: int, command: Command, clock: int) -> int:
+        """Let the success of its undoing reach an operation, as the journal does."""
+        before = self._facts[number]
+        situation = self._situation(command, clock * TICK)
+        events = self.rules.closing.compensate(before, situation, by="op_1")
+        after = self.rules.events.evolve_all(before, events)
+        was, becomes = self.state(number, clock), self.state(self.number(after), clock)
+        if becomes not in (was, State.COMPENSATED) or after.receipts != before.receipts:
+            raise Violation("no state flips silently", f"{was} became {becomes} by its undoing")
+        return self.number(after)
+
     def _ask(
         self,
         command: Command,
@@ -239,6 +252,7 @@ class Deciding:
         self, command: Command, before: Operation | None, now: Instant, others: tuple[int, ...]
     ) -> Any:
         world, begin = self.world, self.rules.begin
+        undoes = "op_0" if world.is_undo and command.about == 1 else None
         target = "other" if command.words == "another target" else "alice"
         args = "args-2" if command.words == "another effect" else "args-1"
         lookup = LookupTerms(tool="search_sent", conclusive=world.is_conclusive or None)
@@ -249,15 +263,16 @@ class Deciding:
             run="run",
             key=f"key-{command.about}",
             description=Description(
-                action=_ACTION,
+                action=_ACTION if undoes is None else "mail.recall",
                 target=target,
                 target_folded=target,
                 args_digest=args,
                 args_keyed=args,
                 payload_digest=f"payload-{command.who}",
                 payload_keyed=f"payload-{command.who}",
-                fingerprint=f"{target} {args}",
+                fingerprint=f"{target} {args}" + ("" if undoes is None else " undone"),
             ),
+            compensates=undoes,
             terms=Terms(
                 repeat=None if repeat is None else Repeat(repeat),
                 key_ttl_seconds=None if world.key_ttl is None else world.key_ttl * SECONDS,
@@ -271,6 +286,7 @@ class Deciding:
             next_position=command.about + 1,
             run_created_at=0,
             others=tuple(self._facts[other] for other in others),
+            original=None if undoes is None or not others else self._facts[others[0]],
         )
         return begin.decide_begin(given, facts, self._situation(command, now))
 
@@ -420,6 +436,8 @@ class Deciding:
     def _follow(self, number: int, clock: int, sight: str) -> None:
         """Follow `next` as a new session that sees the same whenever it looks."""
         who, about = 9, int(self._facts[number].id.removeprefix("op_"))
+        if self._facts[number].compensates is not None:
+            return  # Whether it may go on hangs on another operation.
         target = self._facts[number].description.target
         begin = Command("begin", who, about, words="another target" if target == "other" else "")
         been: list[tuple[int, int, str]] = []

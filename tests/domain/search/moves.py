@@ -104,6 +104,10 @@ class Moves:
     def _holds(self, name: str) -> bool:
         return name in self.world.holds
 
+    def _is_late(self, now: Situation, about: int, attempt: int, clock: int, *, after: int) -> bool:
+        """Tell whether a request, or an effect, is beyond what A2 or A3 allow it."""
+        return self._is_over(now, about, attempt, clock - (after if self.world.apart else 0))
+
     def _is_over(self, now: Situation, about: int, attempt: int, clock: int) -> bool:
         return clock >= self.deciding.settle_ends(now.facts[about], attempt)
 
@@ -125,12 +129,15 @@ class Moves:
             )
         if self._holds("A2"):
             flying = frozenset(
-                request for request in flying if not self._is_over(now, request.about, request.attempt, clock)
+                request
+                for request in flying
+                if not self._is_late(now, request.about, request.attempt, clock, after=1)
             )
         if self._holds("A3"):
             effects = tuple(
                 effect._replace(
-                    is_visible=effect.is_visible or self._is_over(now, effect.about, effect.attempt, clock)
+                    is_visible=effect.is_visible
+                    or self._is_late(now, effect.about, effect.attempt, clock, after=2)
                 )
                 for effect in effects
             )
@@ -151,7 +158,8 @@ class Moves:
                 return now, f"m-{number}"
         effect = Effect(request.about, request.attempt, request.generation, now.clock, not world.lag)
         after = now._replace(effects=(*now.effects, effect))
-        if len(after.effects) > 1 and world.repeat != "safe" and not world.erring:
+        alike = [known for known in after.effects if not world.is_undo or known.about == request.about]
+        if len(alike) > 1 and world.repeat != "safe" and not world.erring:
             raise Violation("no effect happens twice", f"attempt {request.attempt} had a second effect")
         return after, f"m-{len(after.effects)}"
 
@@ -191,8 +199,13 @@ class Moves:
         except Violation as violation:
             raise violation.by(words) from None
         facts = (*now.facts[:about], decided.after, *now.facts[about + 1 :])
-        if len(facts) == 1:
-            self._check_truth(now, decided, words)
+        try:
+            if self.world.is_undo:
+                facts = self._undone(now, command, decided, facts)
+            elif len(facts) == 1:
+                self._check_truth(now, decided)
+        except Violation as violation:
+            raise violation.by(words) from None
         return (
             decided,
             now._replace(facts=facts),
@@ -203,11 +216,29 @@ class Moves:
         _decided, after, told = self._decide(now, command, words)
         return told, after
 
-    def _check_truth(self, now: Situation, decided: Decided, words: str) -> None:
+    def _check_truth(self, now: Situation, decided: Decided) -> None:
         if decided.after == NOTHING or now.effects:
             return
         if self.deciding.state(decided.after, now.clock) is State.SUCCEEDED:
-            raise Violation("succeeded is true", "succeeded, and there is no effect").by(words)
+            raise Violation("succeeded is true", "succeeded, and there is no effect")
+
+    def _undone(
+        self, now: Situation, command: Command, decided: Decided, facts: tuple[int, ...]
+    ) -> tuple[int, ...]:
+        """Let a success of the undoing reach the original, and hold what must be true of the two."""
+        original, undoing = facts
+        if command.about == 1 and decided.attempt is not None:
+            state = self.deciding.state(original, now.clock)
+            if state is not State.SUCCEEDED or all(effect.about != 0 for effect in now.effects):
+                raise Violation("an undoing has something to undo", f"granted while the original is {state}")
+        is_done = undoing != NOTHING and self.deciding.state(undoing, now.clock) is State.SUCCEEDED
+        if command.about == 1 and command.kind != "begin" and is_done:
+            original = self.deciding.undo(original, command, now.clock)
+        if self.deciding.state(original, now.clock) is State.COMPENSATED and all(
+            effect.about != 1 for effect in now.effects
+        ):
+            raise Violation("compensated is true", "compensated, and nothing was undone")
+        return original, undoing
 
     def _begins(self, now: Situation, session: int) -> Iterator[Step]:
         world = self.world

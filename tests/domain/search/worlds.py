@@ -2,7 +2,18 @@
 
 from dataclasses import dataclass, replace
 
-__all__ = ["ASSUMPTIONS", "CELLS", "COLUMNS", "DROPPED", "FEATURES", "WIDE", "WORLDS", "Dropped", "World"]
+__all__ = [
+    "APART",
+    "ASSUMPTIONS",
+    "CELLS",
+    "COLUMNS",
+    "DROPPED",
+    "FEATURES",
+    "WIDE",
+    "WORLDS",
+    "Dropped",
+    "World",
+]
 
 ASSUMPTIONS = {
     "A1": "a holder sends nothing later than the settle time after its attempt ended",
@@ -66,6 +77,10 @@ class World:
     """A session may use the key for another effect."""
     looser: str | None = None
     """What the second session says of `repeat`."""
+    is_undo: bool = False
+    """The second key is not another name for the effect: it is the operation that undoes it."""
+    apart: bool = False
+    """A1, A2 and A3 hold each by itself, one settle time after the other."""
     redelivery: bool = False
     """The transport may lose an answer to a begin, and deliver every begin again at any time."""
     erring: bool = False
@@ -124,6 +139,17 @@ FEATURES = _named(
         sessions=1,
     ),
     World(name="another key", keys=2, horizon=3, refusals=False),
+    World(
+        name="an undoing",
+        keys=2,
+        is_undo=True,
+        has_lookup=False,
+        late_replies=True,
+        people=1,
+        sessions=1,
+        attempts=3,
+        horizon=1,
+    ),
     World(name="another effect", other_effects=True, horizon=2),
     World(name="a looser word", looser="safe", horizon=2),
     World(name="calls delivered again", redelivery=True, horizon=2),
@@ -175,11 +201,15 @@ WIDE = _named(
     replace(COLUMNS["keyed, the key may end"], name="keyed, the key may end, and people", people=1),
     replace(FEATURES["late and lagging"], name="late and lagging, longer", horizon=4, refusals=True),
     replace(FEATURES["a deadline"], name="a deadline, with a lookup", has_lookup=True, people=1),
+    replace(FEATURES["an undoing"], name="an undoing, two sessions", sessions=2, people=0),
     replace(FEATURES["heartbeats"], name="heartbeats, longer", horizon=3),
 )
 """Larger worlds, searched on request."""
 
 _LOOKED_UP = replace(COLUMNS["unsafe, with a lookup"], refusals=False)
+
+APART = replace(_LOOKED_UP, name="unsafe, with a lookup, each in its own time", apart=True)
+"""The settle time has to cover late sending, arriving and showing together; here it does not."""
 
 DROPPED = (
     Dropped(assumption="A1", world=_LOOKED_UP),
