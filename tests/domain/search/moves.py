@@ -374,7 +374,7 @@ class Moves:
                 after = now._replace(sights=others | {sight})
                 if what == "nothing" and world.is_conclusive and self._holds("A12"):
                     after = self._fence(after, about)
-                yield f"{words} and sees {what}", after
+                yield f"{words} and sees {what}{self._why(now, about) if what == 'nothing' else ''}", after
 
     def _seen(self, now: Situation, about: int) -> str:
         """What an honest look shows; who looks leaves out what is older than `since`."""
@@ -384,6 +384,15 @@ class Moves:
             if effect.about == about and is_seen:
                 return f"m-{number}"
         return "nothing"
+
+    def _why(self, now: Situation, about: int) -> str:
+        """Say why a look shows nothing though there is something."""
+        effects = [effect for effect in now.effects if effect.about == about]
+        if not effects:
+            return ""
+        if not effects[-1].is_visible:
+            return ", for the effect does not show yet"
+        return ", for the effect bears too old a time" if not self._holds("A13") else ", though it is there"
 
     def _stamp(self, effect: Effect) -> int:
         """When the provider says that it happened, by its own clock."""
