@@ -481,8 +481,7 @@ class Moves:
             said = [Command("finding", 0, about, None, f"m-{n}", None, "performed") for n in found]
             if not self._holds("A11") or not (self._can_arrive(now, about) or found):
                 said.append(Command("finding", 0, about, words="not_performed"))
-            if not self._holds("A11") or not any(ticket.about == about for ticket in now.tickets):
-                said.append(Command("finding", 0, about, words="inconclusive, end lease"))
+            said.append(Command("finding", 0, about, words="inconclusive, end lease"))
             said += [Command("close", 0, about, words=outcome) for outcome in ("timed_out", "cancelled")]
             for command in said:
                 words, after = self._tell(now, command, f"a person says {command.words}")

@@ -26,7 +26,7 @@ ASSUMPTIONS = {
     "A8": "the provider keeps the key for key_ttl_seconds",
     "A9": "call ids are not reused while an attempt is live",
     "A10": "one grant is one request",
-    "A11": 'a person says "not performed", or ends a lease, only when nothing can still arrive',
+    "A11": 'a person says "not performed" only when nothing can still arrive',
     "A12": "a lookup declared conclusive excludes late arrival",
     "A13": "the provider's clock is within the tolerance",
 }
