@@ -198,11 +198,17 @@ WIDE = _named(
     replace(COLUMNS["unsafe, with a lookup"], name="unsafe, with a lookup, three attempts", attempts=3),
     replace(COLUMNS["unsafe, with a lookup"], name="unsafe, with a lookup, three sessions", sessions=3),
     replace(COLUMNS["keyed, the key may end"], name="keyed, the key may end, longer", horizon=4),
-    replace(COLUMNS["keyed, the key may end"], name="keyed, the key may end, and people", people=1),
+    replace(
+        COLUMNS["keyed, the key may end"],
+        name="keyed, the key may end, and people",
+        people=1,
+        refusals=False,
+        horizon=2,
+    ),
     replace(FEATURES["late and lagging"], name="late and lagging, longer", horizon=4, refusals=True),
-    replace(FEATURES["a deadline"], name="a deadline, with a lookup", has_lookup=True, people=1),
+    replace(FEATURES["a deadline"], name="a deadline, longer", horizon=3),
     replace(FEATURES["an undoing"], name="an undoing, two sessions", sessions=2, people=0),
-    replace(FEATURES["heartbeats"], name="heartbeats, longer", horizon=3),
+    replace(FEATURES["heartbeats"], name="heartbeats, three attempts", attempts=3),
 )
 """Larger worlds, searched on request."""
 
