@@ -63,6 +63,7 @@ from counterfoil.store.probing import Prober
 from counterfoil.store.protocol import Connection, Database
 from counterfoil.store.redact import Redactor
 from counterfoil.store.resolving import (
+    has_claimed,
     has_decided,
     was_called,
 )
@@ -240,7 +241,10 @@ class Journal:
             situation = self._commands.situation(caller)
             operation, run = await self._commands.existing(connection, ref)
             check_attempt(operation, given.attempt)
-            verdict = decide_failure(operation, given, situation)
+            holder = None if operation.newest is None else operation.newest.holder
+            is_holder = holder is not None and holder.is_holder(situation.party)
+            is_on_file = not is_holder and await has_claimed(connection, operation, given)
+            verdict = decide_failure(operation, replace(given, is_on_file=is_on_file), situation)
             return await self._commands.conclude(
                 connection, verdict, operation, run, bodies, caller, situation
             )

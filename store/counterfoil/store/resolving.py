@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from counterfoil.store.domain.commands import Criterion
 from counterfoil.store.domain.criteria import criteria_from_text
 from counterfoil.store.domain.events import EventKind
+from counterfoil.store.domain.failures import FailureFacts
 from counterfoil.store.domain.model import Operation, Party, Run
 from counterfoil.store.domain.untrusted import escape_untrusted
 from counterfoil.store.errors import Ambiguous, InvalidArgument, NotFound
@@ -17,6 +18,7 @@ from counterfoil.store.rows import load_operation, refuse_lost, to_json
 __all__ = [
     "criteria_of",
     "dependencies_of",
+    "has_claimed",
     "has_decided",
     "no_such_run",
     "operation_or_fault",
@@ -155,6 +157,21 @@ async def has_decided(connection: Connection, operation: Operation, call_id: str
     )
     return any(
         row["kind"] == EventKind.DECIDED.value and json.loads(row["caller"]).get("call_id") == call_id
+        for row in rows
+    )
+
+
+async def has_claimed(connection: Connection, operation: Operation, given: FailureFacts) -> bool:
+    """Tell whether this very failure was claimed before: again, it would only make the log longer."""
+    rows = await connection.fetch_all(
+        "read_operation_events",
+        {"namespace": operation.namespace, "run": operation.run, "operation": operation.id},
+    )
+    claimed = (given.attempt, given.effect, given.error, given.evidence_digest)
+    names = ("attempt", "effect", "error", "evidence_digest")
+    return any(
+        row["kind"] == EventKind.FAILURE_CLAIMED.value
+        and tuple(map(json.loads(row["data"]).get, names)) == claimed
         for row in rows
     )
 

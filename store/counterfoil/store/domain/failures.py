@@ -24,7 +24,10 @@ _STATUS = re.compile(r"\s*(?:HTTP/\S+\s+)?(\d{3})(?!\d)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureFacts:
-    """A failure in normal form. `evidence` is the body itself, for what it says of an HTTP status."""
+    """A failure in normal form. `evidence` is the body itself, for what it says of an HTTP status.
+
+    `is_on_file`: a claim in these very words is kept already.
+    """
 
     attempt: int
     effect: str
@@ -33,6 +36,7 @@ class FailureFacts:
     evidence_digest: str | None
     retryable: bool
     retry_after_seconds: float | None
+    is_on_file: bool = False
 
 
 def is_evidence_of_no_effect(evidence: Mapping[str, Any] | None, *, attempt: int) -> bool:
@@ -128,6 +132,8 @@ def _end(draft: Draft, given: FailureFacts, newest: Attempt, outcome: Outcome) -
 
 def _claim(draft: Draft, given: FailureFacts, situation: Situation) -> None:
     """Keep another caller's word, once per wording: it changes nothing."""
+    if given.is_on_file:
+        return
     draft.add(
         EventKind.FAILURE_CLAIMED,
         attempt=given.attempt,

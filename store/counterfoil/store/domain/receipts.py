@@ -140,8 +140,9 @@ def _is_inside(operation: Operation, receipt: Receipt, *, is_of_live: bool) -> b
 
 def classify(operation: Operation, receipt: Receipt, state: State) -> tuple[str, Receipt | None]:
     """Name the row of the table that a receipt falls into, and the one on file that it repeats, if any."""
+    before = _before_it_was_unannounced(operation, receipt)
     for known in operation.receipts:
-        is_known = _is_same(known, receipt) or _is_redelivered(known, receipt)
+        is_known = _is_same(known, receipt) or _is_same(known, before) or _is_redelivered(known, receipt)
         if not is_known or (not known.is_accepted and (receipt.is_accepted or known.is_undo)):
             continue
         if known.is_foreign and receipt.is_foreign:
@@ -184,6 +185,12 @@ def _is_same(known: Receipt, receipt: Receipt) -> bool:
             receipt.url,
         )
     return True
+
+
+def _before_it_was_unannounced(operation: Operation, receipt: Receipt) -> Receipt:
+    """Give a receipt as it was placed when it came first: what it left unknown itself does not move it."""
+    newest = operation.newest
+    return replace(receipt, attempt=newest.number) if receipt.attempt == 0 and newest is not None else receipt
 
 
 def _is_redelivered(known: Receipt, receipt: Receipt) -> bool:
