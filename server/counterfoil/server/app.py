@@ -4,6 +4,7 @@ It stands on the SDK's low-level `Server`: that takes schemas and results as the
 arguments on, and loads no table printer, which `MCPServer` does to set up its logs.
 """
 
+import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -32,6 +33,7 @@ from counterfoil.server.logs import logger
 from counterfoil.server.resources import Resources
 from counterfoil.store.errors import Fault
 from counterfoil.store.limits import Limits
+from counterfoil.store.redact import Redactor
 from counterfoil.tools.arguments import take_arguments
 from counterfoil.tools.catalogue import ALL_TOOLS, CORE_TOOLS
 from counterfoil.tools.protocol import Journal
@@ -61,17 +63,25 @@ def build_server(
     version: str = "",
     tools: Sequence[ToolSpecification] = ALL_TOOLS,
     telemetry: "Telemetry | None" = None,
+    redactor: Redactor | None = None,
 ) -> Server[Any]:
     """Give a server that offers `tools` on the journal that `journals` gives.
 
     `client` is what is known of every caller before it says a word: connection, principal, environment.
-    `telemetry` tells of every call where somebody wants spans.
+    `telemetry` tells of every call where somebody wants spans. `redactor` replaces secrets in what is told
+    before, or without, a journal: faults, prompts.
     """
     names = [tool.name for tool in tools]
+    redactor = redactor or Redactor(secrets.token_bytes(32))
     calls = _ToolCalls(
-        journals=journals, client=client, limits=limits or Limits(), tools=tools, telemetry=telemetry
+        journals=journals,
+        client=client,
+        limits=limits or Limits(),
+        tools=tools,
+        telemetry=telemetry,
+        redactor=redactor,
     )
-    resources = Resources(journals=journals, client=client, tools=names)
+    resources = Resources(journals=journals, client=client, tools=names, redactor=redactor)
     server: Server[Any] = Server(
         "counterfoil",
         title="Counterfoil",
@@ -112,12 +122,14 @@ class _ToolCalls:
         limits: Limits,
         tools: Sequence[ToolSpecification],
         telemetry: "Telemetry | None",
+        redactor: Redactor,
     ) -> None:
         self._journals = journals
         self._client = client
         self._limits = limits
         self._tools = {tool.name: tool for tool in tools}
         self._telemetry = telemetry
+        self._redactor = redactor
         self._asking = Asking()
 
     @cached_property
@@ -168,7 +180,7 @@ class _ToolCalls:
                     answer = await tool.settle(journal, arguments, person, answer, reply)
         except Fault as fault:
             logger.info("%s was answered with the fault %s", tool.name, fault.code)
-            return _error(fault_text(fault, duty=tool.when_unavailable))
+            return _error(fault_text(fault, duty=tool.when_unavailable, redactor=self._redactor))
         except Exception:
             logger.exception("%s failed", tool.name)
             return _error(fault_text(internal_fault(), duty=tool.when_unavailable))

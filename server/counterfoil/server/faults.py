@@ -9,7 +9,7 @@ from typing import Any
 from counterfoil.store.errors import Fault, JournalUnavailable
 from counterfoil.store.redact import Redactor
 
-__all__ = ["fault_text", "internal_fault", "plain_fault"]
+__all__ = ["fault_text", "internal_fault", "plain_fault", "without_secrets"]
 
 _UNKNOWN_OUTCOME = (
     "It cannot be told whether this was recorded: send the same call again with the same call_id."
@@ -29,8 +29,8 @@ def internal_fault() -> Fault:
     )
 
 
-def fault_text(fault: Fault, *, duty: str = "") -> str:
-    """Give the JSON object that a caller sees.
+def fault_text(fault: Fault, *, duty: str = "", redactor: Redactor | None = None) -> str:
+    """Give the JSON object that a caller sees. `redactor` knows the operator's own secrets.
 
     `duty` says what the caller must (not) do; it stands first in `fix` wherever the journal may not have
     taken the call for reasons that are not the caller's.
@@ -42,12 +42,17 @@ def fault_text(fault: Fault, *, duty: str = "") -> str:
     if duty and (fault.recorded is None or isinstance(fault, JournalUnavailable)):
         duties.append(duty)
     answer["fix"] = " ".join([*duties, str(answer["fix"])])
-    return _text(answer)
+    return _text(answer, redactor or _redactor())
 
 
 def plain_fault(code: str, message: str, fix: str) -> str:
     """Give the JSON object for something that was refused before it reached the journal."""
-    return _text({"code": code, "message": message, "fix": fix, "recorded": False})
+    return _text({"code": code, "message": message, "fix": fix, "recorded": False}, _redactor())
+
+
+def without_secrets(text: str) -> str:
+    """Give `text` with every secret of a well-known form or name replaced."""
+    return _redactor().redact_text(text)
 
 
 @cache
@@ -59,9 +64,9 @@ def _redactor() -> Redactor:
     return Redactor(secrets.token_bytes(32))
 
 
-def _text(answer: Mapping[str, Any]) -> str:
+def _text(answer: Mapping[str, Any], redactor: Redactor) -> str:
     told = {
-        name: _redactor().redact_text(value) if isinstance(value, str) else value
+        name: redactor.redact_text(value) if isinstance(value, str) else value
         for name, value in answer.items()
     }
     return json.dumps(told, ensure_ascii=False, separators=(",", ":"))

@@ -97,6 +97,7 @@ async def _serve(settings: "Settings", open_journal: "JournalOpener", version: s
     from counterfoil.server.callers import ClientInfo
     from counterfoil.server.journals import Journals
     from counterfoil.server.stdio import claim_standard_streams, serve_streams
+    from counterfoil.store.redact import Redactor
     from counterfoil.tools.catalogue import TOOL_SETS
 
     stopping = anyio.Event()
@@ -126,6 +127,11 @@ async def _serve(settings: "Settings", open_journal: "JournalOpener", version: s
             version=version,
             tools=TOOL_SETS[settings.tools],
             telemetry=telemetry,
+            redactor=Redactor(
+                secrets.token_bytes(32),
+                extra_names=settings.redact_names,
+                patterns=settings.redact_patterns,
+            ),
         )
         await serve_streams(
             server,

@@ -37,6 +37,7 @@ from counterfoil.server.callers import ClientInfo, caller_of, known_client, meta
 from counterfoil.server.faults import fault_text, internal_fault
 from counterfoil.server.logs import logger
 from counterfoil.store.errors import Fault, InvalidArgument, NotFound, TooLarge
+from counterfoil.store.redact import Redactor
 from counterfoil.tools.inputs import Input
 from counterfoil.tools.prompts import PROMPTS, prompt_text
 from counterfoil.tools.protocol import Journal
@@ -54,11 +55,17 @@ class Resources:
     """Lists and reads resources, lists and gives prompts, completes names."""
 
     def __init__(
-        self, *, journals: Callable[[], Awaitable[Journal]], client: ClientInfo, tools: Collection[str]
+        self,
+        *,
+        journals: Callable[[], Awaitable[Journal]],
+        client: ClientInfo,
+        tools: Collection[str],
+        redactor: Redactor,
     ) -> None:
         self._journals = journals
         self._client = client
         self._tools = tools
+        self._redactor = redactor
 
     async def list_resources(
         self, context: Context, params: PaginatedRequestParams | None
@@ -106,7 +113,7 @@ class Resources:
             client=known_client(context, self._client),
             arguments=Input(),
         )
-        reading = await _or_error(read_resource(params.uri, self._journals, caller))
+        reading = await self._or_error(read_resource(params.uri, self._journals, caller))
         contents = TextResourceContents(uri=params.uri, mime_type=reading.mime_type, text=reading.text)
         return ReadResourceResult(contents=[contents])
 
@@ -141,9 +148,10 @@ class Resources:
         """
 
         async def words() -> str:
-            return prompt_text(params.name, params.arguments or {}, self._tools)
+            # A client may keep a prompt in its history.
+            return self._redactor.redact_text(prompt_text(params.name, params.arguments or {}, self._tools))
 
-        content = TextContent(type="text", text=await _or_error(words()))
+        content = TextContent(type="text", text=await self._or_error(words()))
         return GetPromptResult(messages=[PromptMessage(role="user", content=content)])
 
     async def complete(self, context: Context, params: CompleteRequestParams) -> CompleteResult:
@@ -152,15 +160,27 @@ class Resources:
         Raises:
             MCPError: there is no such prompt or template, or the journal cannot be used.
         """
-        kind = await _or_error(_kind_of(params))
+        kind = await self._or_error(_kind_of(params))
         if kind is None:
             return CompleteResult(completion=Completion(values=[], has_more=False))
 
         async def names() -> tuple[list[str], bool]:
             return await (await self._journals()).suggest(kind, params.argument.value)
 
-        values, has_more = await _or_error(names())
+        values, has_more = await self._or_error(names())
         return CompleteResult(completion=Completion(values=values, has_more=has_more))
+
+    async def _or_error(self, given: Awaitable[Given]) -> Given:
+        """Await, and tell faults as a JSON-RPC error that carries the same object as a tool error does."""
+        try:
+            return await given
+        except Fault as fault:
+            logger.info("a request was answered with the fault %s", fault.code)
+            code = INVALID_PARAMS if isinstance(fault, _CALLERS_DOING) else INTERNAL_ERROR
+            raise _error(code, fault, self._redactor) from None
+        except Exception:
+            logger.exception("a request failed")
+            raise _error(INTERNAL_ERROR, internal_fault(), self._redactor) from None
 
 
 async def _kind_of(params: CompleteRequestParams) -> Literal["run", "operation"] | None:
@@ -184,19 +204,6 @@ async def _kind_of(params: CompleteRequestParams) -> Literal["run", "operation"]
     return "run" if named == "run" else "operation" if named == "operation" else None
 
 
-async def _or_error(given: Awaitable[Given]) -> Given:
-    """Await, and tell faults as a JSON-RPC error that carries the same object as a tool error does."""
-    try:
-        return await given
-    except Fault as fault:
-        logger.info("a request was answered with the fault %s", fault.code)
-        code = INVALID_PARAMS if isinstance(fault, _CALLERS_DOING) else INTERNAL_ERROR
-        raise _error(code, fault) from None
-    except Exception:
-        logger.exception("a request failed")
-        raise _error(INTERNAL_ERROR, internal_fault()) from None
-
-
-def _error(code: int, fault: Fault) -> MCPError:
-    told = json.loads(fault_text(fault))
+def _error(code: int, fault: Fault, redactor: Redactor) -> MCPError:
+    told = json.loads(fault_text(fault, redactor=redactor))
     return MCPError(code=code, message=f"{told['message']}. {told['fix']}", data=told)

@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 
 from counterfoil.store.domain.canonical import check_value, parse_json, plain_json
 from counterfoil.store.domain.characters import first_surrogate
+from counterfoil.store.domain.untrusted import quoted_whole
 from counterfoil.store.errors import Fault, InvalidArgument, TooLarge
 from counterfoil.store.limits import Limits
 from counterfoil.tools.inputs import Closed, Input
@@ -22,6 +23,9 @@ __all__ = ["take_arguments"]
 
 MOST_NAMES = 500
 """Items in a list of names; far over any plan, and bounds what one call can make the journal compare."""
+
+_LONGEST_NAME = 60
+"""Characters of an unknown member's name that a refusal quotes."""
 
 _OBJECT = "an object with this tool's parameters"
 _Model = TypeVar("_Model", bound=Input)
@@ -249,6 +253,6 @@ def _kind(value: Any) -> str:
 
 
 def _plain(name: str) -> str:
-    """Give a member's name as it may stand in a message: short, printable."""
-    short = name if len(name) <= 60 else name[:60] + "…"
-    return "".join(character if character.isprintable() else "�" for character in short)
+    """Give a member's name as it may stand in a message: whole or not at all, printable."""
+    shown = quoted_whole(name, limit=_LONGEST_NAME)
+    return "".join(character if character.isprintable() else "�" for character in shown)

@@ -1,9 +1,11 @@
 """The command line for people: its commands, its help, and how every failure is told."""
 
+import json
 from collections.abc import Sequence
 
 import click
 
+from counterfoil.server.faults import fault_text, without_secrets
 from counterfoil.server.logs import logger
 from counterfoil.server.people.connecting import config, demo, serve
 from counterfoil.server.people.criteria import spec
@@ -136,7 +138,8 @@ def _say_fault(request: Request, fault: Fault) -> int:
     is_about_journal = isinstance(fault, JournalUnavailable | UnsupportedVersion)
     path = str(request.settings.journal_path)
     if request.as_json:
-        write_json({**fault.as_dict(), **({"journal": path} if is_about_journal else {})})
+        told = json.loads(fault_text(fault))
+        write_json({**told, **({"journal": path} if is_about_journal else {})})
     else:
         _say(request, fault.code, fault.message, fault.fix)
         if is_about_journal and path not in fault.message:
@@ -149,6 +152,8 @@ def _say_fault(request: Request, fault: Fault) -> int:
 
 
 def _say(request: Request, code: str, message: str, fix: str) -> None:
+    """Tell what is wrong. It may quote the command line, and whoever runs it may keep what it says."""
+    message, fix = without_secrets(message), without_secrets(fix)
     if request.as_json:
         write_json({"code": code, "message": message, "fix": fix, "recorded": False})
     else:

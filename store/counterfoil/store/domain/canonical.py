@@ -19,7 +19,7 @@ from counterfoil.store.domain.characters import describe, first_surrogate
 from counterfoil.store.domain.commands import Json
 from counterfoil.store.domain.differences import ABSENT, Difference, Differences, differences, pointer_token
 from counterfoil.store.domain.json_numbers import integer_from_text, integer_text, number_text
-from counterfoil.store.domain.untrusted import escape_untrusted
+from counterfoil.store.domain.untrusted import quoted_whole
 from counterfoil.store.errors import InvalidArgument
 
 __all__ = [
@@ -65,7 +65,7 @@ class _Refusal(Exception):
 
 def _invalid(refusal: _Refusal, field: str) -> InvalidArgument:
     path = "".join(map(pointer_token, reversed(refusal.path)))
-    where = f" at {escape_untrusted(path, limit=_PATH_SHOWN)}" if path else ""
+    where = f" at {quoted_whole(path, limit=_PATH_SHOWN)}" if path else ""
     return InvalidArgument(field, refusal.problem + where, accepted=_ACCEPTED)
 
 
@@ -164,7 +164,7 @@ def parse_json(text: str | bytes, *, field: str = "json", max_depth: int = MAX_D
         problem = f"not JSON at line {error.lineno}, column {error.colno}: {error.msg}"
         raise InvalidArgument(field, problem, accepted=_ACCEPTED) from None
     if doubled:
-        name = escape_untrusted(doubled[0], limit=_PATH_SHOWN)
+        name = quoted_whole(doubled[0], limit=_PATH_SHOWN)
         raise InvalidArgument(field, f'the member "{name}" is given twice', accepted=_ACCEPTED)
     check_value(value, field=field, max_depth=max_depth)
     return value

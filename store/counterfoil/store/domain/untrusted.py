@@ -12,7 +12,7 @@ from counterfoil.store.domain.characters import INVISIBLE
 from counterfoil.store.domain.commands import Json
 from counterfoil.store.domain.json_numbers import integer_text
 
-__all__ = ["escape_untrusted", "safe_value"]
+__all__ = ["escape_untrusted", "quoted_whole", "safe_value"]
 
 _ACTS = re.compile(f"[\\x00-\\x1f\\x7f-\\x9f\u2028\u2029{INVISIBLE}\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -53,6 +53,14 @@ def escape_untrusted(text: str, *, limit: int) -> str:
             break
         kept.append(shown)
     return "".join(kept) + note
+
+
+def quoted_whole(text: str, *, limit: int) -> str:
+    """Escape `text` for a message that quotes it: whole, or not at all where it is longer than `limit`.
+
+    Secrets in a message are replaced by whoever tells it, and half of one would not be known for a secret.
+    """
+    return escape_untrusted(text, limit=6 * limit) if len(text) <= limit else f"({len(text)} characters)"
 
 
 def safe_value(value: Json, *, limit: int = 1_000, items: int = 100, depth: int = 8) -> Json:
