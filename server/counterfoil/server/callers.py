@@ -44,7 +44,13 @@ def known_client(context: "ServerRequestContext[Any, Any]", known: ClientInfo) -
     hello = context.session.client_params
     if hello is None:
         return known
-    return replace(known, client=hello.client_info.name[:200], client_version=hello.client_info.version[:200])
+    info = hello.client_info
+    return replace(known, client=_bearable(info.name), client_version=_bearable(info.version))
+
+
+def _bearable(text: str) -> str | None:
+    """Give a text as it is, or None where it is too long: half of a secret would not be known for one."""
+    return text if len(text) <= _LONGEST_NAME else None
 
 
 def caller_of(*, tool: str, meta: Mapping[str, Any], client: ClientInfo, arguments: Input) -> Caller:

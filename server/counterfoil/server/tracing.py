@@ -1,23 +1,26 @@
 """Sets OpenTelemetry up where it is wanted and installed; says on stderr, once, why it cannot be."""
 
 import os
+import secrets
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context, propagate, trace
 
 from counterfoil.server.logs import logger
 from counterfoil.server.telemetry import Telemetry
+from counterfoil.store.redact import Redactor
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
     from opentelemetry.sdk.trace.export import SpanExporter
+    from opentelemetry.trace import SpanContext, Status
 
     from counterfoil.server.settings import Settings
 
-__all__ = ["set_up_tracing", "without_texts"]
+__all__ = ["set_up_tracing", "without_secrets", "without_texts"]
 
 FLUSHING_SECONDS = 0.3
 """How long the last spans may take at the end; the process is gone within two seconds in any case."""
@@ -35,9 +38,12 @@ def set_up_tracing(
     A provider that the process was started with (`opentelemetry-instrument`) is used as it is.
     """
     flush: Callable[[], None] = _nothing
+    redactor = Redactor(
+        secrets.token_bytes(32), extra_names=settings.redact_names, patterns=settings.redact_patterns
+    )
     try:
         if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
-            provider = _provider(version, environment)
+            provider = _provider(version, environment, redactor)
             trace.set_tracer_provider(provider)
             flush = _flusher(provider)
         telemetry = Telemetry(
@@ -64,7 +70,7 @@ def _nothing() -> None:
     pass
 
 
-def _provider(version: str, environment: Mapping[str, str]) -> "TracerProvider":
+def _provider(version: str, environment: Mapping[str, str], redactor: Redactor) -> "TracerProvider":
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
@@ -74,7 +80,7 @@ def _provider(version: str, environment: Mapping[str, str]) -> "TracerProvider":
         attributes["service.name"] = "counterfoil"
     # An own end is made below: the one at exit may wait for half a minute.
     provider = TracerProvider(resource=Resource.create(attributes), shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(_clean(_exporter(environment))))
+    provider.add_span_processor(BatchSpanProcessor(_clean(_exporter(environment), redactor)))
     return provider
 
 
@@ -96,13 +102,13 @@ def _exporter(environment: Mapping[str, str]) -> "SpanExporter":
     return OTLPSpanExporter()
 
 
-def _clean(exporter: "SpanExporter") -> "SpanExporter":
-    """Let an exporter see spans without the texts that errors have: these quote what was sent."""
+def _clean(exporter: "SpanExporter", redactor: Redactor) -> "SpanExporter":
+    """Let an exporter see spans without the texts that errors have, which quote what was sent, or secrets."""
     from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
     class WithoutTexts(SpanExporter):
         def export(self, spans: "Sequence[ReadableSpan]") -> SpanExportResult:
-            return exporter.export([without_texts(span) for span in spans])
+            return exporter.export([without_secrets(without_texts(span), redactor) for span in spans])
 
         def shutdown(self) -> None:
             exporter.shutdown()
@@ -117,21 +123,68 @@ def without_texts(span: "ReadableSpan") -> "ReadableSpan":
     """Give a span without its events (recorded exceptions) and without the words of its status."""
     if not span.events and not span.status.description:
         return span
-    from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.trace import Status
 
+    return _copy(span, name=span.name, attributes=span.attributes, status=Status(span.status.status_code))
+
+
+def without_secrets(span: "ReadableSpan", redactor: Redactor) -> "ReadableSpan":
+    """Give a span whose name, attributes and trace states hold no secret.
+
+    The SDK names it after what the client asked for, and passes on what the client's own tracing sent along.
+    """
+    attributes = {
+        name: redactor.redact_text(value) if isinstance(value, str) else value
+        for name, value in (span.attributes or {}).items()
+    }
+    return _copy(
+        span,
+        name=redactor.redact_text(span.name),
+        attributes=attributes,
+        status=span.status,
+        redactor=redactor,
+    )
+
+
+def _copy(
+    span: "ReadableSpan",
+    *,
+    name: str,
+    attributes: "Mapping[str, Any] | None",
+    status: "Status",
+    redactor: Redactor | None = None,
+) -> "ReadableSpan":
+    """Give a span like `span`, without its events; with a redactor, no trace state holds a secret."""
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.trace import Link
+
+    def clean(context: "SpanContext") -> "SpanContext":
+        return context if redactor is None else _without_secret_state(context, redactor)
+
     return ReadableSpan(
-        name=span.name,
-        context=span.context,
-        parent=span.parent,
+        name=name,
+        context=None if span.context is None else clean(span.context),
+        parent=None if span.parent is None else clean(span.parent),
         resource=span.resource,
-        attributes=span.attributes,
-        links=span.links,
+        attributes=attributes,
+        links=[Link(clean(link.context), link.attributes) for link in span.links],
         kind=span.kind,
-        status=Status(span.status.status_code),
+        status=status,
         start_time=span.start_time,
         end_time=span.end_time,
         instrumentation_scope=span.instrumentation_scope,
+    )
+
+
+def _without_secret_state(context: "SpanContext", redactor: Redactor) -> "SpanContext":
+    from opentelemetry.trace import SpanContext, TraceState
+
+    told = [(key, value, f"{key}={value}") for key, value in context.trace_state.items()]
+    kept = [(key, value) for key, value, text in told if redactor.redact_text(text) == text]
+    if len(kept) == len(told):
+        return context
+    return SpanContext(
+        context.trace_id, context.span_id, context.is_remote, context.trace_flags, TraceState(kept)
     )
 
 
