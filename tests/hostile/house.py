@@ -135,7 +135,6 @@ async def open_house(
     **options: Any,
 ) -> AsyncIterator[House]:
     """Open the journal in `folder`, with a server of its own for each connection."""
-    telemetry = options.pop("telemetry", None)
     async with AsyncExitStack() as stack:
         journal = await stack.enter_async_context(open_test_journal(folder, clock=clock, **options))
 
@@ -144,7 +143,7 @@ async def open_house(
 
         wires = {}
         for name in connections:
-            server = build_server(get, client=ClientInfo(connection=name), telemetry=telemetry)
+            server = build_server(get, client=ClientInfo(connection=name))
             wires[name] = await stack.enter_async_context(_wire(server))
         house = House(journal, wires, folder / "journal.db")
         stack.callback(house.close)

@@ -76,7 +76,7 @@ def hidden_in(field: Field, form: str, pad: int) -> Iterator[Any]:
 def put(told: Told, field: Field, value: Any, number: int) -> bool:
     """Call the field's tool with `value` there, on an operation of its own; tell whether it was taken."""
     is_taken = False
-    for choice in range(choices(field.tool)):
+    for choice in range(choices(field.tool)) if LONG else (number % choices(field.tool),):
         names = {"run": f"run-{number // 20}", "key": f"key-{number}-{choice}"}
         if field.tool not in NEEDS_NO_OPERATION:
             told.call(

@@ -21,7 +21,7 @@ from counterfoil.store.domain.states import (
     since,
     state_of,
 )
-from counterfoil.store.domain.untrusted import escape_untrusted
+from counterfoil.store.domain.untrusted import escape_untrusted, safe_value
 
 __all__ = [
     "BODY_SHOWN",
@@ -225,7 +225,9 @@ class Presenter:
                 "evidence": None if receipt.evidence_digest is None else "check_operation detail evidence",
                 "foreign": True if receipt.is_foreign else None,
                 "unannounced": True if receipt.is_unannounced else None,
-                "satisfies": None if receipt.satisfies is None else list(json.loads(receipt.satisfies)),
+                "satisfies": None
+                if receipt.satisfies is None
+                else safe_value(list(json.loads(receipt.satisfies)), limit=_SHORT),
                 "undoing": True if receipt.is_undo else None,
                 "set_aside": True if receipt.is_set_aside else None,
             }
