@@ -104,7 +104,18 @@ async def test_a_small_run_is_planned_without_reading_the_large_ones(tmp_path: P
         "open_of_holder",
         "same_effect_elsewhere",
         "count_states",
+        "read_unsettled_operations",
+        "read_operations_in_state",
+        "read_satisfying_operations",
+        "open_operations",
+        "undecided_operations",
+        "near_keys",
         "read_operation_events",
+        "read_acts",
+        "called_before",
+        "child_runs",
+        "same_occurrence",
+        "read_grant_uses",
         "compensators",
         "list_runs",
     ):
@@ -113,6 +124,19 @@ async def test_a_small_run_is_planned_without_reading_the_large_ones(tmp_path: P
         scanned = {step.split()[1] for step in steps if step.startswith("SCAN")}
         assert not scanned & _tables(tmp_path / "journal.db"), name
         assert not [step for step in steps if step.endswith("(namespace=?)")], name
+
+
+async def test_a_search_reads_the_rows_of_what_it_gives_and_of_nothing_else(tmp_path: Path) -> None:
+    """All that is searched by stands in the one index of changes; what does not fit costs little."""
+    async with open_desk(tmp_path):
+        pass
+    steps = _query_plan(tmp_path / "journal.db", "search_operations")
+    (inner,) = [step for step in steps if "operations_by_change" in step]
+    assert inner == (
+        "SEARCH operations USING COVERING INDEX operations_by_change"
+        " (namespace=? AND updated_at>? AND updated_at<?)"
+    )
+    assert any(step.endswith("(namespace=? AND run=? AND key=?)") for step in steps)
 
 
 def _size(path: Path) -> int:

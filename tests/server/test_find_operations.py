@@ -90,6 +90,31 @@ async def test_everything_that_is_given_has_to_fit(
         assert sorted(keys(await find(desk, **wanted))) == expected
 
 
+@pytest.mark.parametrize("text", ["50%", "a_b", "wow!", "%", "_", "!"])
+async def test_what_a_pattern_would_take_for_a_sign_is_found_as_it_stands(tmp_path: Path, text: str) -> None:
+    async with open_desk(tmp_path) as desk:
+        await desk.at("plain").begin()
+        await desk.at(f"in the key {text}").begin(target="one")
+        await desk.at("in-the-target").begin(target=f"TO {text}".upper())
+        found = await find(desk, text=text)
+        assert sorted(keys(found)) == [f"in the key {text}", "in-the-target"]
+
+
+async def test_pages_of_what_ended_before_a_moment_hold_nothing_later(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        await three_runs(desk)
+        moment = desk.clock.text
+        before = [entry["key"] for entry in (await find(desk))["operations"]]
+        await desk.at("at-the-moment").begin()
+        page = await find(desk, until=moment, limit=1)
+        found = keys(page)
+        while page["cut"]:
+            page = await find(desk, until=moment, limit=1, cursor=page["next_cursor"])
+            found += keys(page)
+        changed_at_it = {"push", "alice"}
+        assert found == [key for key in before if key not in changed_at_it]
+
+
 async def test_states_are_those_of_now_and_not_those_on_record(tmp_path: Path) -> None:
     async with open_desk(tmp_path) as desk:
         await desk.at("lapses").begin(lease_seconds=60)

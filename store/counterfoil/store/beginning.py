@@ -22,6 +22,7 @@ from counterfoil.store.presenting import body_gone, body_shown, value_of, withou
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import (
     dependencies_of,
+    look_alike_terms,
     operation_or_fault,
     read_body,
     warnings_of_others,
@@ -196,18 +197,7 @@ class Beginning:
 
     async def _look_alikes(self, connection: Connection, given: BeginGiven) -> tuple[Operation, ...]:
         """Read the operations that may be the same effect under another key, damaged ones included."""
-        rows = await connection.fetch_all(
-            "look_alikes",
-            {
-                "namespace": self._view.namespace,
-                "run": given.run,
-                "id": given.id,
-                "action": given.description.action,
-                "fingerprint": given.description.fingerprint,
-                "target_folded": given.description.target_folded,
-                "args_digest": given.description.args_digest,
-            },
-        )
+        rows = await connection.fetch_all("look_alikes", look_alike_terms(given))
         return await load_operations(connection, rows)
 
     async def _compensators(

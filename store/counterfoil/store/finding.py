@@ -1,5 +1,6 @@
 """find_operations: searches a namespace's operations by what is known of them; and names for completion."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -19,8 +20,10 @@ from counterfoil.store.viewing import ANSWER_ROOM, Viewer, damaged_shown, party_
 
 __all__ = ["FROM_THE_START", "Finder", "search_terms"]
 
-FROM_THE_START: Final[Mapping[str, Any]] = {"before": 2**62, "after": "", "moment": None}
+FROM_THE_START: Final[Mapping[str, Any]] = {"after": "", "moment": None}
 """What `search_operations` takes to give the first page of all that fits, whenever it changed."""
+_ALWAYS = 2**62
+"""Further from 1970, in microseconds, than any time that is stored."""
 _USUAL = 20
 _MOST = 50
 _MOST_SUGGESTED = 100
@@ -168,12 +171,18 @@ def search_terms(command: FindOperations, prepare: Preparer) -> dict[str, Any]:
         "action": prepare.text(command.action, name="action"),
         "system": prepare.text(command.system, name="system"),
         "external_id": None if external_id is None else external_id.strip(),
-        "since": None if command.since is None else parse_rfc3339(command.since, field="since"),
-        "until": None if command.until is None else parse_rfc3339(command.until, field="until"),
+        # A page after the first one begins before the end that is asked for.
+        "since": -_ALWAYS if command.since is None else parse_rfc3339(command.since, field="since"),
+        "before": _ALWAYS if command.until is None else parse_rfc3339(command.until, field="until") - 1,
         # Databases agree on lower case in ASCII only; folded targets know more.
-        "text": None if text is None else _ascii_lower(text.strip()),
-        "text_folded": None if text is None else text.strip().casefold(),
+        "text": None if text is None else _anywhere(_ascii_lower(text.strip())),
+        "text_folded": None if text is None else _anywhere(text.strip().casefold()),
     }
+
+
+def _anywhere(text: str) -> str:
+    """Give the pattern, with `!` as its escape, of what holds a text."""
+    return "%" + re.sub("[!%_]", r"!\g<0>", text) + "%"
 
 
 def _ascii_lower(text: str) -> str:

@@ -20,7 +20,7 @@ from counterfoil.store.preparing import Bodies
 from counterfoil.store.preparing_runs import PreparedContext, prepare_context
 from counterfoil.store.presenting import body_shown, without_none
 from counterfoil.store.protocol import Connection, Row
-from counterfoil.store.resolving import criteria_of, no_such_run
+from counterfoil.store.resolving import criteria_of, no_such_run, satisfying_in
 from counterfoil.store.rows import load_operations, run_from_row
 from counterfoil.store.running import drift_shown
 from counterfoil.store.viewing import ANSWER_ROOM, Viewer, party_of, safe, size_of
@@ -248,8 +248,7 @@ class Planner:
         criteria = await criteria_of(connection, run)
         if not criteria:
             return None
-        rows = await connection.fetch_all("read_operations", place)
-        judged = judge(criteria, await load_operations(connection, rows))
+        judged = judge(criteria, await satisfying_in(connection, place))
         open_ones = [one for one in judged if one.state is not CriterionState.MET]
         shown: list[dict[str, Any]] = [
             without_none(

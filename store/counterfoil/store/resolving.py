@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from difflib import get_close_matches
 
+from counterfoil.store.domain.begin import BeginGiven
 from counterfoil.store.domain.commands import Criterion
 from counterfoil.store.domain.criteria import criteria_from_text
 from counterfoil.store.domain.events import EventKind
@@ -13,22 +14,26 @@ from counterfoil.store.domain.untrusted import escape_untrusted
 from counterfoil.store.errors import Ambiguous, InvalidArgument, NotFound
 from counterfoil.store.preparing import Reference
 from counterfoil.store.protocol import Connection, Row
-from counterfoil.store.rows import load_operation, refuse_lost, to_json
+from counterfoil.store.rows import load_operation, load_operations, refuse_lost, to_json
 
 __all__ = [
     "criteria_of",
     "dependencies_of",
     "has_claimed",
     "has_decided",
+    "look_alike_terms",
     "no_such_run",
     "operation_or_fault",
     "read_body",
+    "satisfying_in",
     "was_called",
     "warnings_of_others",
 ]
 
 _MOST_CANDIDATES = 8
 _MOST_DEPENDENCIES = 1_000
+_MOST_NEAR = 100
+"""So many keys on either side are compared with one that is not there; a run may have many more."""
 
 
 async def operation_or_fault(
@@ -69,9 +74,10 @@ async def _no_such_operation(connection: Connection, namespace: str, ref: Refere
     place = {"namespace": namespace, "run": ref.run}
     if await connection.fetch_one("read_run", place) is None:
         return await no_such_run(connection, namespace, ref.run)
-    rows = await connection.fetch_all("read_operations", place)
-    near = get_close_matches(ref.key or "", [row["key"] for row in rows], n=_MOST_CANDIDATES, cutoff=0.3)
-    candidates = [row for row in rows if row["key"] in near] or list(rows[-_MOST_CANDIDATES:])
+    key = ref.key or ""
+    rows = await connection.fetch_all("near_keys", {**place, "key": key, "most": _MOST_NEAR})
+    near = get_close_matches(key, [row["key"] for row in rows], n=_MOST_CANDIDATES, cutoff=0.3)
+    candidates = [row for row in rows if row["key"] in near] or list(rows[:_MOST_CANDIDATES])
     return NotFound(
         "this run has no operation of that key; nothing was created",
         fix="use a key that resume_plan lists, or begin_operation to announce a new effect",
@@ -211,6 +217,24 @@ async def criteria_of(connection: Connection, run: Run | None) -> tuple[Criterio
         "read_body", {"namespace": run.namespace, "run": run.run, "digest": run.criteria}
     )
     return criteria_from_text(None if row is None else row["body"])
+
+
+async def satisfying_in(connection: Connection, place: Mapping[str, str]) -> tuple[Operation, ...]:
+    """Read the operations of a run that criteria are judged by."""
+    return await load_operations(connection, await connection.fetch_all("read_satisfying_operations", place))
+
+
+def look_alike_terms(given: BeginGiven) -> dict[str, str | None]:
+    """Give what `look_alikes` compares the operations of a run with."""
+    return {
+        "namespace": given.namespace,
+        "run": given.run,
+        "id": given.id,
+        "action": given.description.action,
+        "fingerprint": given.description.fingerprint,
+        "target_folded": given.description.target_folded,
+        "args_digest": given.description.args_digest,
+    }
 
 
 async def warnings_of_others(

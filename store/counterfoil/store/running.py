@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from counterfoil.store.domain.answers import HOLD_ENDED, NOT_HELD, guidance_for
+from counterfoil.store.domain.begin import BeginGiven
 from counterfoil.store.domain.commands import ReleaseRun
 from counterfoil.store.domain.context import Drift, accepted_context, compare_contexts
 from counterfoil.store.domain.criteria import CriterionState, judge
@@ -13,7 +14,7 @@ from counterfoil.store.domain.events import EventKind, to_data
 from counterfoil.store.domain.holds import attempts_of_holder, holder_seen, is_held
 from counterfoil.store.domain.holds import held_until as end_of_hold
 from counterfoil.store.domain.instants import Instant, rfc3339
-from counterfoil.store.domain.model import Operation, Run
+from counterfoil.store.domain.model import Operation, Run, State
 from counterfoil.store.domain.progress import ProgressFacts
 from counterfoil.store.domain.runs import (
     RunFacts,
@@ -32,7 +33,13 @@ from counterfoil.store.errors import Forbidden
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.preparing_runs import PreparedContext, context_from
 from counterfoil.store.protocol import Connection
-from counterfoil.store.resolving import criteria_of, no_such_run, was_called
+from counterfoil.store.resolving import (
+    criteria_of,
+    look_alike_terms,
+    no_such_run,
+    satisfying_in,
+    was_called,
+)
 from counterfoil.store.rows import load_operations, refuse_lost, run_from_row
 from counterfoil.store.viewing import Viewer, safe
 from counterfoil.store.weighing import context_of, today_of
@@ -61,15 +68,26 @@ class RunKeeping:
     def __init__(self, view: Viewer) -> None:
         self._view = view
 
-    async def facts(self, connection: Connection, name: str) -> RunFacts:
-        """Read a run with all its operations."""
+    async def facts(self, connection: Connection, name: str, *, steps: Sequence[BeginGiven] = ()) -> RunFacts:
+        """Read a run with its unsettled operations, and with the settled ones that `steps` may be about.
+
+        A run may have any number of settled operations; what is read does not grow with them.
+        """
         place = {"namespace": self._view.namespace, "run": name}
         row = await connection.fetch_one("read_run", place)
         if row is None:
             await refuse_lost(connection, **place)
             return RunFacts(run=None)
-        operations = await load_operations(connection, await connection.fetch_all("read_operations", place))
-        return RunFacts(run=run_from_row(row), operations=operations)
+        rows = list(await connection.fetch_all("read_unsettled_operations", place))
+        for key in dict.fromkeys(key for step in steps for key in (step.key, *step.depends_on)):
+            rows += await connection.fetch_all("read_operation", {**place, "key": key})
+        for step in steps:
+            rows += await connection.fetch_all("look_alikes", look_alike_terms(step))
+        operations = await load_operations(connection, {each["id"]: each for each in rows}.values())
+        return RunFacts(
+            run=run_from_row(row),
+            operations=tuple(sorted(operations, key=lambda operation: operation.position)),
+        )
 
     async def existing(self, connection: Connection, name: str) -> tuple[Run, tuple[Operation, ...]]:
         """Read a run that has to be there.
@@ -92,7 +110,7 @@ class RunKeeping:
         caller: str,
     ) -> dict[str, Any]:
         """Begin a run or come back to it; the answer lacks only the first page of the plan."""
-        facts = await self.facts(connection, given.run)
+        facts = await self.facts(connection, given.run, steps=given.steps)
         recorded = await context_of(
             connection, self._view.namespace, None if facts.run is None else facts.run.context
         )
@@ -185,7 +203,13 @@ class RunKeeping:
     ) -> dict[str, Any]:
         """Finish a run, or say what stands against it."""
         run, operations = await self.existing(connection, name)
-        judged = judge(await criteria_of(connection, run), operations)
+        place = {"namespace": self._view.namespace, "run": name}
+        timed_out = {**place, "state": State.TIMED_OUT.value}
+        operations += await load_operations(
+            connection, await connection.fetch_all("read_operations_in_state", timed_out)
+        )
+        criteria = await criteria_of(connection, run)
+        judged = judge(criteria, await satisfying_in(connection, place) if criteria else ())
         missing = [
             one.criterion.id
             for one in judged

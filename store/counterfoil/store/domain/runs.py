@@ -64,7 +64,7 @@ class SpecGiven:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """What is read before deciding: the run, and all its operations."""
+    """What is read before deciding: the run, and its operations but for settled ones that it is not about."""
 
     run: Run | None
     operations: tuple[Operation, ...] = ()

@@ -65,31 +65,43 @@ ORDER BY touched_at DESC, run ASC
 LIMIT :most;
 
 -- name: child_runs
--- The runs that a run started, newest first.
+-- The runs that a run started, newest first. The inner query finds them in the index of parents alone: without
+-- it, every run of the namespace is read.
 SELECT run, finished_as FROM runs
-WHERE namespace = :namespace AND parent = :run
+WHERE namespace = :namespace AND run IN (
+    SELECT run FROM runs WHERE namespace = :namespace AND parent = :run AND parent IS NOT NULL)
 ORDER BY created_at DESC, run
 LIMIT :most;
 
 -- name: same_occurrence
--- Another run that declares the same slot of the same schedule.
+-- Another run that declares the same slot of the same schedule, found as child_runs finds its own.
 SELECT run FROM runs
-WHERE namespace = :namespace AND schedule_name = :schedule_name
-    AND schedule_occurrence = :schedule_occurrence AND run <> :run
+WHERE namespace = :namespace AND run <> :run AND run IN (
+    SELECT run FROM runs
+    WHERE namespace = :namespace AND schedule_name = :schedule_name AND schedule_name IS NOT NULL
+        AND schedule_occurrence = :schedule_occurrence)
 ORDER BY created_at, run
 LIMIT 1;
 
 -- name: count_states
--- One row per state in a run; leases and deadlines that are over by :now are counted as what they became.
+-- Rows of a state and a number, some states twice: leases and deadlines that are over by :now are counted as what
+-- they became. The settled ones, which may be many, are counted in the index of states alone.
+SELECT state AS state_now, COUNT(*) AS operations FROM operations
+WHERE namespace = :namespace AND run = :run
+    AND state NOT IN ('in_progress', 'in_doubt', 'failed')
+GROUP BY state
+UNION ALL
 SELECT
     CASE
-        WHEN state IN ('in_progress', 'in_doubt', 'failed') AND deadline_at <= :now THEN 'timed_out'
+        WHEN deadline_at <= :now THEN 'timed_out'
         WHEN state = 'in_progress' AND lease_until <= :now THEN 'in_doubt'
         ELSE state
     END AS state_now,
     COUNT(*) AS operations
 FROM operations
-WHERE namespace = :namespace AND run = :run
+WHERE namespace = :namespace AND run = :run AND key IN (
+    SELECT key FROM operations
+    WHERE namespace = :namespace AND run = :run AND state IN ('in_progress', 'in_doubt', 'failed'))
 GROUP BY state_now;
 
 -- name: near_runs
@@ -112,12 +124,44 @@ SELECT * FROM operations WHERE namespace = :namespace AND id = :id;
 SELECT * FROM operations WHERE namespace = :namespace AND run = :run ORDER BY position;
 
 -- name: read_unsettled_operations
--- The operations of a run that are not settled on record.
+-- The operations of a run that are not settled on record. The inner query finds them in the index of states alone:
+-- without it, all those that are settled are read as well.
 -- Garbled text comes as bytes.
 SELECT * FROM operations
-WHERE namespace = :namespace AND run = :run
-    AND state IN ('planned', 'in_progress', 'in_doubt', 'failed', 'disputed')
+WHERE namespace = :namespace AND run = :run AND key IN (
+    SELECT key FROM operations
+    WHERE namespace = :namespace AND run = :run
+        AND state IN ('planned', 'in_progress', 'in_doubt', 'failed', 'disputed'))
 ORDER BY position;
+
+-- name: read_operations_in_state
+-- The operations of a run that are in one state on record.
+SELECT * FROM operations
+WHERE namespace = :namespace AND run = :run AND key IN (
+    SELECT key FROM operations WHERE namespace = :namespace AND run = :run AND state = :state)
+ORDER BY position;
+
+-- name: read_satisfying_operations
+-- The operations of a run with a receipt that says which criteria it satisfies.
+SELECT operations.* FROM (
+    SELECT DISTINCT operation FROM receipts
+    WHERE namespace = :namespace AND run = :run AND satisfies IS NOT NULL) AS found
+CROSS JOIN operations
+WHERE operations.namespace = :namespace AND operations.id = found.operation
+ORDER BY operations.position;
+
+-- name: near_keys
+-- The operations of a run whose keys come next before and after one that is not there, the nearest of each side.
+SELECT id, run, key, state FROM operations
+WHERE namespace = :namespace AND run = :run AND key IN (
+    SELECT key FROM (
+        SELECT key FROM operations WHERE namespace = :namespace AND run = :run AND key < :key
+        ORDER BY key DESC LIMIT :most) AS before_it
+    UNION ALL
+    SELECT key FROM (
+        SELECT key FROM operations WHERE namespace = :namespace AND run = :run AND key > :key
+        ORDER BY key LIMIT :most) AS after_it)
+ORDER BY key;
 
 -- name: look_alikes
 -- Candidates only: the domain decides what looks alike. Of many, those that cannot be set aside come first.
@@ -146,7 +190,9 @@ LIMIT 100;
 -- name: open_operations
 -- Operations of a run that nobody knows the outcome of, newest first.
 SELECT id, run, key, state FROM operations
-WHERE namespace = :namespace AND run = :run AND state IN ('in_progress', 'in_doubt', 'disputed')
+WHERE namespace = :namespace AND run = :run AND key IN (
+    SELECT key FROM operations
+    WHERE namespace = :namespace AND run = :run AND state IN ('in_progress', 'in_doubt', 'disputed'))
 ORDER BY position DESC
 LIMIT :most;
 
@@ -192,40 +238,43 @@ LIMIT 5;
 SELECT * FROM operations WHERE namespace = :namespace ORDER BY updated_at DESC, id LIMIT :most;
 
 -- name: search_operations
--- Operations by all that is known of them, most recently changed first, after a place in that order. Leases and
--- deadlines that are over by :now count as what they became. With a :moment, only those that were written, or whose
--- time ran out, since then.
+-- Operations by all that is known of them, most recently changed first, after a place in that order. Texts are
+-- patterns, in lower case and folded. Leases and deadlines that are over by :now count as what they became. With a
+-- :moment, only those that were written, or whose time ran out, since then. The inner query finds them in the index of
+-- changes alone: of what does not fit, however much it is, no row is read.
 -- Garbled text comes as bytes.
-SELECT * FROM operations
-WHERE namespace = :namespace
-    AND updated_at <= :before AND (updated_at < :before OR id > :after)
-    AND (:moment IS NULL
-        OR updated_at >= :moment
-        OR (state IN ('in_progress', 'in_doubt', 'failed') AND deadline_at > :moment AND deadline_at <= :now)
-        OR (state = 'in_progress' AND lease_until > :moment AND lease_until <= :now))
-    AND (:run IS NULL OR run = :run)
-    AND (:action IS NULL OR action = :action)
-    AND (:workflow IS NULL OR run IN (
-        SELECT run FROM runs WHERE namespace = :namespace AND workflow = :workflow))
-    AND (:since IS NULL OR updated_at >= :since)
-    AND (:until IS NULL OR updated_at < :until)
-    AND (:external_id IS NULL OR id IN (
-        SELECT operation FROM external_ids
-        WHERE namespace = :namespace AND external_id = :external_id AND (:system IS NULL OR system = :system)))
-    AND (:system IS NULL OR EXISTS (
-        SELECT 1 FROM receipts
-        WHERE receipts.namespace = operations.namespace AND receipts.run = operations.run
-            AND receipts.operation = operations.id AND receipts.system = :system))
-    AND (:text IS NULL
-        OR replace(lower(key || ' ' || action || ' ' || run), :text, '') <> lower(key || ' ' || action || ' ' || run)
-        OR replace(target_folded, :text_folded, '') <> target_folded)
-    AND (:state IS NULL OR :state = CASE
-        WHEN state IN ('in_progress', 'in_doubt', 'failed') AND deadline_at <= :now THEN 'timed_out'
-        WHEN state = 'in_progress' AND lease_until <= :now THEN 'in_doubt'
-        ELSE state
-    END)
-ORDER BY updated_at DESC, id
-LIMIT :most;
+SELECT operations.* FROM (
+    SELECT run, key FROM operations
+    WHERE namespace = :namespace
+        AND updated_at >= :since AND updated_at <= :before AND (updated_at < :before OR id > :after)
+        AND (:moment IS NULL
+            OR updated_at >= :moment
+            OR (state IN ('in_progress', 'in_doubt', 'failed') AND deadline_at > :moment AND deadline_at <= :now)
+            OR (state = 'in_progress' AND lease_until > :moment AND lease_until <= :now))
+        AND (:run IS NULL OR run = :run)
+        AND (:action IS NULL OR action = :action)
+        AND (:workflow IS NULL OR run IN (
+            SELECT run FROM runs WHERE namespace = :namespace AND workflow = :workflow))
+        AND (:external_id IS NULL OR id IN (
+            SELECT operation FROM external_ids
+            WHERE namespace = :namespace AND external_id = :external_id AND (:system IS NULL OR system = :system)))
+        AND (:state IS NULL OR :state = CASE
+            WHEN state IN ('in_progress', 'in_doubt', 'failed') AND deadline_at <= :now THEN 'timed_out'
+            WHEN state = 'in_progress' AND lease_until <= :now THEN 'in_doubt'
+            ELSE state
+        END)
+        AND (:text IS NULL
+            OR lower(key || ' ' || action || ' ' || run) LIKE :text ESCAPE '!'
+            OR target_folded LIKE :text_folded ESCAPE '!')
+        AND (:system IS NULL OR EXISTS (
+            SELECT 1 FROM receipts
+            WHERE receipts.namespace = operations.namespace AND receipts.run = operations.run
+                AND receipts.operation = operations.id AND receipts.system = :system))
+    ORDER BY updated_at DESC, id
+    LIMIT :most) AS found
+CROSS JOIN operations
+WHERE operations.namespace = :namespace AND operations.run = found.run AND operations.key = found.key
+ORDER BY operations.updated_at DESC, operations.id;
 
 -- name: suggest_runs
 -- Run names that begin so, most recently touched first.
@@ -387,9 +436,11 @@ ORDER BY seq
 LIMIT :most;
 
 -- name: read_operation_events
--- An operation's part of the log, in order.
+-- An operation's part of the log, in order. The inner query finds it in the index of operations alone, here and in
+-- the next two: without it, the whole log of the run is read.
 SELECT * FROM events
-WHERE namespace = :namespace AND run = :run AND operation = :operation
+WHERE namespace = :namespace AND run = :run AND seq IN (
+    SELECT seq FROM events WHERE namespace = :namespace AND run = :run AND operation = :operation)
 ORDER BY seq;
 
 -- name: first_event
@@ -405,7 +456,8 @@ SELECT seq FROM events WHERE namespace = :namespace AND run = :run LIMIT 1;
 -- name: read_acts
 -- Who was granted the attempts of an operation, and who brought its receipts, newest first and bounded.
 SELECT kind, at, caller, data FROM events
-WHERE namespace = :namespace AND run = :run AND operation = :operation
+WHERE namespace = :namespace AND run = :run AND seq IN (
+        SELECT seq FROM events WHERE namespace = :namespace AND run = :run AND operation = :operation)
     AND kind IN ('attempt_granted', 'receipt_recorded')
 ORDER BY seq DESC
 LIMIT :most;
@@ -413,8 +465,9 @@ LIMIT :most;
 -- name: called_before
 -- At most one row: an event of that kind that the call of that id has caused.
 SELECT seq FROM events
-WHERE namespace = :namespace AND run = :run AND operation = :operation AND kind = :kind
-    AND replace(caller, :call_id, '') <> caller
+WHERE namespace = :namespace AND run = :run AND seq IN (
+        SELECT seq FROM events WHERE namespace = :namespace AND run = :run AND operation = :operation)
+    AND kind = :kind AND replace(caller, :call_id, '') <> caller
 LIMIT 1;
 
 -- name: latest_events
@@ -599,7 +652,8 @@ WHERE namespace = :namespace AND grant_id = :grant_id AND is_held = 1 AND operat
 -- name: read_grant_uses
 -- The uses of the operations of a run, for verification.
 SELECT grant_id, operation, is_held FROM grant_uses
-WHERE namespace = :namespace AND run = :run;
+WHERE namespace = :namespace AND (grant_id, operation) IN (
+    SELECT grant_id, operation FROM grant_uses WHERE namespace = :namespace AND run = :run);
 
 -- name: newest_restore
 -- At most one row: when this journal was last put back from a backup, and of which moment that was.
@@ -642,7 +696,9 @@ UPDATE journal SET backed_up_at = NULL WHERE only = 1;
 -- The operations of a run whose effect may be happening, or may have happened.
 -- Garbled text comes as bytes.
 SELECT * FROM operations
-WHERE namespace = :namespace AND run = :run AND state IN ('in_progress', 'in_doubt', 'disputed')
+WHERE namespace = :namespace AND run = :run AND key IN (
+    SELECT key FROM operations
+    WHERE namespace = :namespace AND run = :run AND state IN ('in_progress', 'in_doubt', 'disputed'))
 ORDER BY position;
 
 -- name: runs_page

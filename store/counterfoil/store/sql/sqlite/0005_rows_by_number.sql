@@ -196,7 +196,7 @@ ALTER TABLE events_anew RENAME TO events;
 
 CREATE INDEX operations_by_target ON operations (namespace, run, action, target_folded, fingerprint, key);
 CREATE INDEX operations_by_args ON operations (namespace, run, action, args_digest, target_folded, key);
-CREATE INDEX operations_by_state ON operations (namespace, run, state, position);
+CREATE INDEX operations_by_state ON operations (namespace, run, state, position, key);
 CREATE INDEX operations_by_change ON operations (namespace, updated_at DESC, id);
 CREATE UNIQUE INDEX attempts_by_call ON attempts (namespace, run, operation, call_id) WHERE call_id IS NOT NULL;
 CREATE INDEX events_by_operation ON events (namespace, run, operation, seq);
