@@ -70,6 +70,9 @@ async def test_a_journal_that_was_built_in_bulk_is_what_the_journal_would_have_w
             "failed": 5,
             "disputed": 5,
         }
+        for system, most in (("smtp", 2), ("fax", 0)):
+            search = FindOperations(system=system, limit=2)
+            assert len((await desk.journal.find_operations(search, AGENT))["operations"]) == most
         begun = desk.at("mail:customer-000001", run=HUNDRED)
         again = await begun.begin(
             action="mail.send",

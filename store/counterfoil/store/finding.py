@@ -20,10 +20,12 @@ from counterfoil.store.viewing import ANSWER_ROOM, Viewer, damaged_shown, party_
 
 __all__ = ["FROM_THE_START", "Finder", "search_terms"]
 
-FROM_THE_START: Final[Mapping[str, Any]] = {"after": "", "moment": None}
+FROM_THE_START: Final[Mapping[str, Any]] = {"after": "", "moment": None, "rare_system": None}
 """What `search_operations` takes to give the first page of all that fits, whenever it changed."""
 _ALWAYS = 2**62
 """Further from 1970, in microseconds, than any time that is stored."""
+_MANY_RECEIPTS = 1_000
+"""A system with so many receipts is met soon, whatever is searched through."""
 _USUAL = 20
 _MOST = 50
 _MOST_SUGGESTED = 100
@@ -82,6 +84,7 @@ class Finder:
     ) -> dict[str, Any]:
         now = self._view.clock().at
         place = {**FROM_THE_START, "namespace": self._view.namespace, "now": now, **wanted}
+        place["rare_system"] = await _rare_system(connection, self._view.namespace, wanted)
         page = {} if after is None else {"before": after.changed_at, "after": after.operation}
         rows = await connection.fetch_all("search_operations", {**place, **page, "most": most + 1})
         shown: list[dict[str, Any]] = []
@@ -149,6 +152,17 @@ class Finder:
                 "receipts": self._view.present.receipts(operation.receipts, most=2) or None,
             }
         )
+
+
+async def _rare_system(connection: Connection, namespace: str, wanted: Mapping[str, Any]) -> str | None:
+    """Give the system that is asked for, where going through its receipts is less than going through all."""
+    system: str | None = wanted["system"]
+    if system is None or wanted["external_id"] is not None:
+        return None
+    row = await connection.fetch_one(
+        "receipts_of_system", {"namespace": namespace, "system": system, "most": _MANY_RECEIPTS}
+    )
+    return system if row is None or row["receipts"] < _MANY_RECEIPTS else None
 
 
 def search_terms(command: FindOperations, prepare: Preparer) -> dict[str, Any]:

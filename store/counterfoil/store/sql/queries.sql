@@ -241,7 +241,8 @@ SELECT * FROM operations WHERE namespace = :namespace ORDER BY updated_at DESC, 
 -- Operations by all that is known of them, most recently changed first, after a place in that order. Texts are
 -- patterns, in lower case and folded. Leases and deadlines that are over by :now count as what they became. With a
 -- :moment, only those that were written, or whose time ran out, since then. The inner query finds them in the index of
--- changes alone: of what does not fit, however much it is, no row is read.
+-- changes alone: of what does not fit, however much it is, no row is read. A system of few receipts is given as
+-- :rare_system as well, so that they are looked for once and not for each operation.
 -- Garbled text comes as bytes.
 SELECT operations.* FROM (
     SELECT run, key FROM operations
@@ -266,6 +267,8 @@ SELECT operations.* FROM (
         AND (:text IS NULL
             OR lower(key || ' ' || action || ' ' || run) LIKE :text ESCAPE '!'
             OR target_folded LIKE :text_folded ESCAPE '!')
+        AND (:rare_system IS NULL OR id IN (
+            SELECT operation FROM receipts WHERE namespace = :namespace AND system = :rare_system))
         AND (:system IS NULL OR EXISTS (
             SELECT 1 FROM receipts
             WHERE receipts.namespace = operations.namespace AND receipts.run = operations.run
@@ -275,6 +278,11 @@ SELECT operations.* FROM (
 CROSS JOIN operations
 WHERE operations.namespace = :namespace AND operations.run = found.run AND operations.key = found.key
 ORDER BY operations.updated_at DESC, operations.id;
+
+-- name: receipts_of_system
+-- Exactly one row: how many receipts of a system there are, counted up to :most.
+SELECT COUNT(*) AS receipts FROM (
+    SELECT 1 FROM receipts WHERE namespace = :namespace AND system = :system LIMIT :most) AS counted;
 
 -- name: suggest_runs
 -- Run names that begin so, most recently touched first.
