@@ -85,7 +85,8 @@ LIMIT 1;
 
 -- name: count_states
 -- Rows of a state and a number, some states twice: leases and deadlines that are over by :now are counted as what
--- they became. The settled ones, which may be many, are counted in the index of states alone.
+-- they became. The settled ones, which may be many, are counted in the index of states alone, and really counted: to
+-- take the rest of the run's operations for succeeded would say so of a row that is gone or garbled.
 SELECT state AS state_now, COUNT(*) AS operations FROM operations
 WHERE namespace = :namespace AND run = :run
     AND state NOT IN ('in_progress', 'in_doubt', 'failed')
