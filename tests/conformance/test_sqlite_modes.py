@@ -152,3 +152,30 @@ async def test_nothing_is_written_once_another_program_has_switched_to_wal(tmp_p
             await database.write(adding("b"))
         assert other.execute("SELECT id FROM notes").fetchall() == [("a",)]
         other.close()
+
+
+def size_beside(folder: Path) -> int:
+    """Give the size of what SQLite keeps beside the journal."""
+    return sum(path.stat().st_size for path in folder.iterdir() if path.suffix != ".db")
+
+
+@pytest.mark.parametrize("version", [OLD, MENDED], ids=["persist", "wal"])
+async def test_the_side_files_do_not_grow_with_what_is_written_beside_idle_sessions(
+    tmp_path: Path, version: tuple[int, ...]
+) -> None:
+    """Two sessions that have read once, and then a hundred commits of 200 kB by a third."""
+    async with (
+        await open_small(tmp_path / "j.db", sqlite_version=version) as one,
+        await open_small(tmp_path / "j.db", sqlite_version=version) as two,
+        await open_small(tmp_path / "j.db", sqlite_version=version) as writer,
+    ):
+        for idle in (one, two):
+            await idle.read(names)
+        sizes = []
+        for number in range(100):
+            await writer.write(adding(f"{number:03}", "x" * 200_000))
+            sizes.append(size_beside(tmp_path))
+        assert int((await writer.facts())["size_bytes"]) > 15_000_000
+        assert max(sizes) < 6_000_000
+        assert max(sizes[50:]) <= max(sizes[:50])
+        assert len(await two.read(names)) == 100

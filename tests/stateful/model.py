@@ -1,17 +1,57 @@
-"""What a machine of random calls knows of one operation, written from CONTRACT.md and STATES.md alone.
+"""What a machine of random calls knows of its operations and their run, written from the contract alone.
 
-It is small on purpose: it keeps grants, ends and receipts, and says what must never be seen. It does not
-predict answers; `tests/domain` holds every one of them against the table.
+It is small on purpose: it keeps attempts, ends, receipts, permissions and holds, and says what must never be
+seen. It does not predict answers; `tests/domain` holds every one of them against the table.
 """
 
 from dataclasses import dataclass, field
 
 from counterfoil.store.domain.commands import Caller
 
-__all__ = ["MOVES", "Grant", "Known"]
+__all__ = ["ACTIONS", "DEADLINE", "MOVES", "SETTLED", "TRAITS", "Grant", "Known", "KnownRun", "Permission"]
 
 SECOND = 1_000_000
 TOLERANCE = 60 * SECOND
+
+
+TRAITS = ("plain", "gated", "strict", "waiting", "undoing", "limited", "ending")
+"""What is special about an operation: nothing; it needs a person's grant; a verified receipt; that the first
+one has succeeded; it undoes the first one; may be attempted once; is waited for until a deadline."""
+
+ACTIONS = {"gated": "pay.send", "strict": "git.push"}
+"""Of each trait that the configuration knows by its action; the others send mails."""
+
+
+@dataclass(kw_only=True)
+class Permission:
+    """A person's grant; `operation` is the name of the one that it is for, None where it is for an action."""
+
+    id: str
+    operation: str | None
+    expires_at: int | None = None
+    is_revoked: bool = False
+
+    def holds(self, now: int) -> bool:
+        """Tell whether an attempt may be made under it."""
+        return not self.is_revoked and (self.expires_at is None or now < self.expires_at)
+
+
+@dataclass(kw_only=True)
+class KnownRun:
+    """The run of all operations; `policy` is the part of its context that blocks where it differs."""
+
+    holder: Caller | None = None
+    held_until: int = 0
+    finished_as: str | None = None
+    policy: str | None = None
+
+    def is_held_by_another(self, caller: Caller, attempts: "list[Grant]", now: int) -> bool:
+        """Tell whether its holder is another one whose hold, or whose attempt, is live."""
+        if self.holder is None or self.holder.conversation == caller.conversation:
+            return False
+        return now < self.held_until or any(
+            grant.is_live(now) and grant.caller.conversation == self.holder.conversation for grant in attempts
+        )
 
 
 @dataclass(kw_only=True)
@@ -51,8 +91,23 @@ class Known:
     grants: list[Grant] = field(default_factory=list)
     receipts: list[tuple[object, ...]] = field(default_factory=list)
     handed_in: set[str] = field(default_factory=set)
+    vouched_for: set[str] = field(default_factory=set)
     has_unannounced: bool = False
     quiet_since: int = 0
+    trait: str = "plain"
+    deadline: int | None = None
+    most_attempts: int | None = None
+    asked_policy: str | None = None
+
+    @property
+    def action(self) -> str:
+        """What the effect is; its target is its own."""
+        return ACTIONS.get(self.trait, "email.send")
+
+    @property
+    def ends_at(self) -> int | None:
+        """When waiting for it ends by its deadline."""
+        return self.grants[0].granted_at + self.deadline if self.deadline and self.grants else None
 
     def may_have_happened(self) -> list[Grant]:
         """The attempts that nobody has shown to be without effect."""
@@ -91,6 +146,26 @@ class Known:
                 last, now, set_back
             ), "a new key while the provider may know the old one"
 
+    def check_lease(self, *, lease_until: int) -> None:
+        """Hold what must be true of a lease, whether granted or prolonged."""
+        assert self.ends_at is None or lease_until <= self.ends_at, "a lease beyond the deadline"
+        newest = self.grants[-1]
+        if self.repeat == "keyed" and len([grant for grant in self.grants if grant.key == newest.key]) > 1:
+            first = next(grant for grant in self.grants if grant.key == newest.key)
+            assert self.key_ttl is not None
+            assert lease_until <= first.granted_at + self.key_ttl - self.settle, (
+                "a lease beyond the key's life"
+            )
+
+    def check_permission(self, used: str | None, permissions: list[Permission], *, now: int) -> None:
+        """Hold what must be true of a new grant where a person has to permit it."""
+        own = [permission for permission in permissions if permission.operation == self.name]
+        if self.trait == "gated":
+            fitting = [permission for permission in permissions if permission.operation in (None, self.name)]
+            assert used in {permission.id for permission in fitting if permission.holds(now)}, "not permitted"
+        if self.most_attempts is not None:
+            assert len(self.grants) < self.most_attempts + len(own), "more attempts than anybody permitted"
+
     def check_silence(self, *, as_of: int, now: int) -> None:
         """Hold what must be true where an agent's empty look made it `failed`."""
         assert self.has_lookup, "an empty look without a lookup on record"
@@ -100,7 +175,6 @@ class Known:
         assert as_of >= self.quiet_since + self.settle, "an empty look too soon after a sign or a jump"
 
 
-UNSETTLED = ("planned", "in_progress", "in_doubt", "failed")
 SETTLED = ("succeeded", "timed_out", "cancelled", "compensated")
 
 
@@ -136,7 +210,19 @@ MOVES = {
     "cancelled": _moves("planned failed to cancelled"),
     "a person's timed_out": _moves("in_progress in_doubt failed disputed to timed_out"),
     "a person's cancelled": _moves("planned failed in_doubt disputed to cancelled"),
+    "progress": _moves("in_doubt to in_progress"),
+    "undone": _moves("in_progress in_doubt failed succeeded timed_out cancelled disputed to compensated"),
     "nothing": _moves("in_progress to in_doubt"),
     "a clock set back": _moves("in_progress to in_doubt; in_doubt to in_progress"),
 }
 """Which changes of state each kind of call may make (STATES.md); every other one is a silent flip."""
+
+MOVES["weak receipt"] = MOVES["unproving receipt"]
+MOVES["weak performed"] = MOVES["unproving receipt"]
+MOVES["verify"] = MOVES["performed"] | MOVES["not_performed"] | MOVES["inconclusive"]
+MOVES["a person ends the lease"] = MOVES["a person's not_performed"] | _moves(
+    "in_progress to in_doubt failed"
+)
+
+DEADLINE = _moves("in_progress in_doubt failed to timed_out")
+"""What passing the deadline does; until that is written, a clock set back before it takes it back."""
