@@ -162,7 +162,7 @@ async def test_the_work_of_a_call_does_not_grow_with_what_is_settled_in_its_run(
 ) -> None:
     """But for the counts of a plan: a few instructions for each settled operation."""
     few, many = [await work_of_each(folder, LARGEST) for folder in few_and_many]
-    counting = 10 * (MANY - FEW) // 10
+    counting = 20 * (MANY - FEW) // 10
     for name in few:
         if "plan" in name or "begin_run" in name:
             many[name] -= counting

@@ -205,7 +205,6 @@ MOVES = {
         "in_doubt to failed; succeeded to disputed; timed_out cancelled to failed planned;"
         " disputed to failed planned timed_out cancelled compensated"
     ),
-    "progress": _moves("in_doubt to in_progress"),
     "timed_out": _moves("in_progress in_doubt failed to timed_out"),
     "cancelled": _moves("planned failed to cancelled"),
     "a person's timed_out": _moves("in_progress in_doubt failed disputed to timed_out"),

@@ -89,20 +89,21 @@ LIMIT 1;
 -- take the rest of the run's operations for succeeded would say so of a row that is gone or garbled.
 SELECT state AS state_now, COUNT(*) AS operations FROM operations
 WHERE namespace = :namespace AND run = :run
-    AND state NOT IN ('in_progress', 'in_doubt', 'failed')
 GROUP BY state
+HAVING state NOT IN ('in_progress', 'in_doubt', 'failed')
 UNION ALL
 SELECT
     CASE
-        WHEN deadline_at <= :now THEN 'timed_out'
-        WHEN state = 'in_progress' AND lease_until <= :now THEN 'in_doubt'
-        ELSE state
+        WHEN operations.deadline_at <= :now THEN 'timed_out'
+        WHEN operations.state = 'in_progress' AND operations.lease_until <= :now THEN 'in_doubt'
+        ELSE operations.state
     END AS state_now,
     COUNT(*) AS operations
-FROM operations
-WHERE namespace = :namespace AND run = :run AND key IN (
+FROM (
     SELECT key FROM operations
-    WHERE namespace = :namespace AND run = :run AND state IN ('in_progress', 'in_doubt', 'failed'))
+    WHERE namespace = :namespace AND run = :run AND state IN ('in_progress', 'in_doubt', 'failed')) AS found
+CROSS JOIN operations
+WHERE operations.namespace = :namespace AND operations.run = :run AND operations.key = found.key
 GROUP BY state_now;
 
 -- name: near_runs
@@ -405,7 +406,11 @@ DELETE FROM findings WHERE namespace = :namespace AND run = :run AND operation =
 
 -- name: remove_operation
 -- The row that stands in the way of the one that the events make, by its key and by its id.
-DELETE FROM operations WHERE namespace = :namespace AND run = :run AND (key = :key OR id = :id);
+DELETE FROM operations
+WHERE namespace = :namespace AND run = :run AND key IN (
+    SELECT :key
+    UNION ALL
+    SELECT key FROM operations WHERE namespace = :namespace AND id = :id AND run = :run);
 
 -- name: read_findings
 -- All findings about an operation in the order in which they came.
