@@ -49,7 +49,10 @@ def test_the_matrix_holds_every_failpoint_of_the_journal() -> None:
 
 
 def test_every_death_leaves_one_effect_and_a_true_report_or_a_flagged_question() -> None:
-    """C-1, C-3, C-4: zero double effects, zero lost receipts, zero wrong reports; every death was met."""
+    """C-1, C-3, C-4: zero double effects, zero lost receipts, zero wrong reports; every death was met.
+
+    Reported: langchain-ai/langgraph#8039, crewAIInc/crewAI#5802, crewAIInc/crewAI#5822, recoupable/app#1918.
+    """
     shares = [
         subprocess.Popen(
             [sys.executable, "-m", "crash.matrix", "--share", f"{part + 1}/{SHARES}"],

@@ -39,7 +39,10 @@ def killed_while(server: Server, tool: str, arguments: dict[str, Any]) -> None:
 def test_a_call_whose_answer_died_with_the_server_is_sent_again_and_counts_once(
     tmp_path: Path, place: str, begun: str, recorded: str
 ) -> None:
-    """C-1: `recorded: null` means that; the begin is granted once, and the receipt is kept once."""
+    """C-1: `recorded: null` means that; the begin is granted once, and the receipt is kept once.
+
+    Reported: langchain-ai/langgraph#8039.
+    """
     with Server(tmp_path, failpoints=f"{place}=kill").start() as dying:
         killed_while(dying, "begin_operation", BEGIN)
     with Server(tmp_path, failpoints=f"{place}=kill@2").start() as dying:

@@ -8,14 +8,17 @@ and every cell of the table of assumptions; `-s` shows how much was explored, an
 
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from domain.search.deciding import RULES
-from domain.search.explorer import explore
+from domain.search.explorer import Found, explore
 from domain.search.faults import FAULTS, Fault
 from domain.search.rules import load_rules
 from domain.search.worlds import APART, ASSUMPTIONS, CELLS, DROPPED, WIDE, WORLDS, Dropped, World
+
+GUARANTEES = (Path(__file__).parents[2] / "docs" / "guarantees.md").read_text(encoding="utf-8")
 
 wide = pytest.mark.skipif(
     not os.environ.get("COUNTERFOIL_LONG"), reason="COUNTERFOIL_LONG=1 searches this too"
@@ -29,11 +32,12 @@ def holds_in(world: World) -> None:
     assert found.situations > 200, "the world has shrunk to nothing"
 
 
-def is_needed(dropped: Dropped) -> None:
+def is_needed(dropped: Dropped) -> Found:
     found = explore(dropped.without, load_rules())
     print(f"\nWithout {dropped.assumption} ({ASSUMPTIONS[dropped.assumption]}): {found}")
     assert found.rule == dropped.costs, str(found)
     assert len(found.trace) > 1
+    return found
 
 
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS.keys())
@@ -56,7 +60,8 @@ def test_the_search_alone_finds_that(fault: Fault) -> None:
 
 @pytest.mark.parametrize("dropped", DROPPED, ids=lambda dropped: dropped.assumption)
 def test_something_is_lost_without(dropped: Dropped) -> None:
-    is_needed(dropped)
+    found = is_needed(dropped)
+    assert "\n".join(found.trace) in GUARANTEES, "the page tells another way to lose it"
 
 
 def test_the_settle_time_has_to_cover_sending_arriving_and_showing_together() -> None:

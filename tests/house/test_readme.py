@@ -5,6 +5,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+GUARANTEES = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
 GUARANTEE = re.compile(r"^\| .+ \| \[`(test_\w+)`\]\((tests/\S+\.py)\) \|$", re.MULTILINE)
 
 
@@ -17,6 +18,15 @@ def test_each_guarantee_names_a_test_that_is_there():
         if f"def {name}(" not in (ROOT / file).read_text(encoding="utf-8")
     ]
     assert missing == []
+
+
+def test_the_page_of_guarantees_names_tests_that_are_there():
+    tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    named = set(re.findall(r"`(test_\w+)`", GUARANTEES))
+    assert len(named) >= 10
+    assert [name for name in named if f"def {name}(" not in tests] == []
+    files = set(re.findall(r"`((?:tests|bench)/[\w/]+(?:\.py)?)`", GUARANTEES))
+    assert [file for file in files if not (ROOT / file).exists()] == []
 
 
 def test_each_link_leads_to_a_file_of_this_project():

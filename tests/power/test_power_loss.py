@@ -58,6 +58,10 @@ async def searched(
 async def test_whatever_a_power_loss_leaves_opens_holds_and_has_all_that_was_answered(
     recordings: dict[str, Recording], mode: Mode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """C-2: what was answered outlives a power cut, and not only a kill.
+
+    Reported: langchain-ai/langgraph#8764.
+    """
     found = await searched(recordings[mode], mode, monkeypatch)
     assert found.problems == [], f"seed {SEED}"
     assert found.moments > 25

@@ -127,7 +127,10 @@ async def test_a_small_run_is_planned_without_reading_the_large_ones(tmp_path: P
 
 
 async def test_a_search_reads_the_rows_of_what_it_gives_and_of_nothing_else(tmp_path: Path) -> None:
-    """All that is searched by stands in the one index of changes; what does not fit costs little."""
+    """G-4: all that is searched by stands in the one index of changes; what does not fit costs little.
+
+    Reported: Q00/ouroboros#1359.
+    """
     async with open_desk(tmp_path):
         pass
     steps = _query_plan(tmp_path / "journal.db", "search_operations")
