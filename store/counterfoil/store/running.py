@@ -313,7 +313,8 @@ class RunKeeping:
 
     async def criteria(self, connection: Connection, name: str) -> list[dict[str, Any]]:
         """Tell where each criterion of a run stands, in the order of its specification."""
-        run, operations = await self.existing(connection, name)
+        run, _ = await self.existing(connection, name)
+        operations = await satisfying_in(connection, {"namespace": self._view.namespace, "run": name})
         return [
             {
                 "id": one.criterion.id,
