@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from counterfoil.store.domain.commands import BeginRun, RequestAuthority, VerifyOperation
+from counterfoil.store.domain.commands import BeginRun, FinishRun, RequestAuthority, VerifyOperation
 from counterfoil.store.errors import JournalUnavailable
 from journals import AGENT, ANOTHER, folder_in_memory, open_desk
 
@@ -182,6 +182,51 @@ async def test_an_effect_of_which_only_the_rows_are_lost_cannot_be_begun_under_a
             target="alice@example.org", args={"invoice": 43}, distinct_from=(bad,)
         )
         assert other["next"] == "perform"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DELETE FROM operations WHERE key = 'bad'",
+        "UPDATE operations SET target_folded = 'zz', args_digest = 'zz', description = '{' WHERE key = 'bad'",
+    ],
+)
+async def test_an_effect_whose_row_is_lost_is_not_permitted_under_another_key(folder: Path, sql: str) -> None:
+    same: dict[str, Any] = {"target": "alice@example.org", "args": {"invoice": 42}}
+    async with open_desk(folder) as desk:
+        bad = (await desk.at("bad").begin(**same))["operation"]
+        await desk.at("good").begin()
+        await desk.at("good").receipt()
+    with closing(sqlite3.connect(folder / "journal.db", isolation_level=None)) as raw:
+        assert raw.execute(sql).rowcount == 1
+    async with open_desk(folder) as desk:
+        if sql.startswith("DELETE"):
+            with pytest.raises(JournalUnavailable, match=f"{bad}, which has the same effect is in the log"):
+                await desk.at("invented").begin(**same)
+        else:
+            answer = await desk.at("invented").begin(**same)
+            assert (answer["next"], answer["reason"]) == ("stop", "possible_duplicate")
+        plan = await desk.plan()
+        assert (plan["complete"], plan["damaged"]) == (False, 1)
+        assert plan["counts"] == {"in_doubt": 1, "succeeded": 1}
+        other = await desk.at("another").begin(target="bob@example.org", args={"invoice": 7})
+        assert other["next"] == "perform"
+
+
+async def test_a_run_with_a_row_that_is_gone_is_not_finished(folder: Path) -> None:
+    async with open_desk(folder) as desk:
+        for key in ("bad", "good"):
+            await desk.at(key).begin()
+            await desk.at(key).receipt(external_id=key)
+    with closing(sqlite3.connect(folder / "journal.db", isolation_level=None)) as raw:
+        assert raw.execute("DELETE FROM operations WHERE key = 'bad'").rowcount == 1
+    async with open_desk(folder) as desk:
+        with pytest.raises(JournalUnavailable, match="an operation of this run is in the log"):
+            await desk.journal.finish_run(FinishRun(run=desk.run, outcome="completed"), AGENT)
+        listed = (await desk.plan(run=None))["runs"]
+        assert [(run["run"], run["counts"]) for run in listed] == [
+            (desk.run, {"in_doubt": 1, "succeeded": 1})
+        ]
 
 
 async def test_a_receipt_of_the_undoing_is_kept_though_what_it_undid_cannot_be_read(folder: Path) -> None:

@@ -27,7 +27,7 @@ from counterfoil.store.resolving import (
     read_body,
     warnings_of_others,
 )
-from counterfoil.store.rows import load_operation, load_operations, refuse_lost, run_from_row
+from counterfoil.store.rows import load_operation, load_operations, refuse_lost, rows_are_gone, run_from_row
 from counterfoil.store.running import drift_shown
 from counterfoil.store.viewing import Viewer, damage_warning, damaged_shown
 from counterfoil.store.weighing import authority_facts, authority_shown, context_of, set_up_bench, today_of
@@ -196,9 +196,18 @@ class Beginning:
         )
 
     async def _look_alikes(self, connection: Connection, given: BeginGiven) -> tuple[Operation, ...]:
-        """Read the operations that may be the same effect under another key, damaged ones included."""
-        rows = await connection.fetch_all("look_alikes", look_alike_terms(given))
-        return await load_operations(connection, rows)
+        """Read the operations that may be the same effect under another key, damaged ones included.
+
+        Raises:
+            JournalUnavailable: the row of one is gone; whether its effect happened cannot be told.
+        """
+        terms = look_alike_terms(given)
+        twin = await connection.fetch_one(
+            "lost_twin", {name: terms[name] for name in ("namespace", "run", "fingerprint")}
+        )
+        if twin is not None:
+            raise rows_are_gone(f"operation {twin['operation']}, which has the same effect")
+        return await load_operations(connection, await connection.fetch_all("look_alikes", terms))
 
     async def _compensators(
         self, connection: Connection, original: str, *, known: tuple[Operation, ...]

@@ -121,7 +121,7 @@ class Planner:
                 "near_runs": list(near.candidates),
             }
         run = run_from_row(row)
-        counts, is_damaged = await self._counts_of(connection, run, now)
+        counts, is_damaged, gone = await self._counts_of(connection, run, now)
         operations, around, misread = await self._operations(
             connection, place, command, now, is_whole=is_damaged
         )
@@ -129,7 +129,7 @@ class Planner:
             counts[state] -= 1
             counts[State.IN_DOUBT.value] = counts.get(State.IN_DOUBT.value, 0) + 1
         counts = {state: number for state, number in counts.items() if number}
-        damaged = sum(operation.is_damaged for operation in operations)
+        damaged = gone + sum(operation.is_damaged for operation in operations)
         drifts = await self._drifts(connection, run, command)
         barriers, authorities = await self._barriers(
             connection, operations, run, command, now, party.principal
@@ -174,7 +174,7 @@ class Planner:
                 "guidances": {
                     entry["reason"]: guidance_for(entry["next"], entry["reason"]) for entry in shown
                 },
-                "complete": all(step.outlook.next == "skip" for step in steps),
+                "complete": not gone and all(step.outlook.next == "skip" for step in steps),
                 "damaged": damaged or None,
                 "cut": is_cut,
                 "next_cursor": write_cursor(pending[len(shown) - 1].place, seq, as_of, name, command.include)
@@ -345,8 +345,13 @@ class Planner:
             }
         )
 
-    async def _counts_of(self, connection: Connection, run: Run, now: Instant) -> tuple[dict[str, int], bool]:
-        """Count the states of a run, and tell whether one is none: whatever it was, it is in doubt."""
+    async def _counts_of(
+        self, connection: Connection, run: Run, now: Instant
+    ) -> tuple[dict[str, int], bool, int]:
+        """Count the states of a run, and tell whether one is none, and how many rows are gone.
+
+        Whatever these were, they are in doubt.
+        """
         rows = await connection.fetch_all(
             "count_states", {"namespace": run.namespace, "run": run.run, "now": now}
         )
@@ -354,7 +359,10 @@ class Planner:
         for row in rows:
             state = row["state_now"] if row["state_now"] in _STATES else State.IN_DOUBT.value
             counts[state] = counts.get(state, 0) + row["operations"]
-        return counts, any(row["state_now"] not in _STATES for row in rows)
+        gone = max(0, run.operations - sum(counts.values()))
+        if gone:
+            counts[State.IN_DOUBT.value] = counts.get(State.IN_DOUBT.value, 0) + gone
+        return counts, any(row["state_now"] not in _STATES for row in rows), gone
 
     def _ranks_at(
         self,

@@ -31,6 +31,7 @@ __all__ = [
     "load_operations",
     "refuse_damaged",
     "refuse_lost",
+    "rows_are_gone",
     "run_from_row",
     "save_operation",
     "save_run",
@@ -125,12 +126,18 @@ async def refuse_lost(
     if operation is not None:
         place, statement, what = {**place, "operation": operation}, "first_event", f"operation {operation}"
     if await connection.fetch_one(statement, place) is not None:
-        raise JournalUnavailable(
-            f"{what} is in the log and its row is gone: the journal is corrupt; nothing was recorded, do not "
-            "perform the effect",
-            fix="keep what you have (receipt, finding); a person runs `counterfoil verify`, whose `--repair` "
-            "makes an operation's row anew where the log is whole, or restores a backup",
-        )
+        raise rows_are_gone(what)
+
+
+def rows_are_gone(what: str) -> JournalUnavailable:
+    """Give the fault of rows that the log, or another table, knows and that are not there."""
+    return JournalUnavailable(
+        f"{what} is in the log and its row is gone: the journal is corrupt; nothing was recorded, do not "
+        "perform the effect",
+        fix="keep what you have (receipt, finding); a person runs `counterfoil verify`, whose `--repair` "
+        "makes an operation's row anew where the log is whole, or restores a backup",
+        recorded=False,
+    )
 
 
 def refuse_damaged(operation: Operation | None) -> None:

@@ -40,7 +40,7 @@ from counterfoil.store.resolving import (
     satisfying_in,
     was_called,
 )
-from counterfoil.store.rows import load_operations, refuse_lost, run_from_row
+from counterfoil.store.rows import load_operations, refuse_lost, rows_are_gone, run_from_row
 from counterfoil.store.viewing import Viewer, safe
 from counterfoil.store.weighing import context_of, today_of
 from counterfoil.store.writing import Change, RunPlace, carry_out
@@ -204,6 +204,9 @@ class RunKeeping:
         """Finish a run, or say what stands against it."""
         run, operations = await self.existing(connection, name)
         place = {"namespace": self._view.namespace, "run": name}
+        counted = await connection.fetch_all("count_states", {**place, "now": situation.now.at})
+        if sum(row["operations"] for row in counted) < run.operations:
+            raise rows_are_gone("an operation of this run")
         timed_out = {**place, "state": State.TIMED_OUT.value}
         operations += await load_operations(
             connection, await connection.fetch_all("read_operations_in_state", timed_out)

@@ -167,7 +167,8 @@ ORDER BY key;
 
 -- name: look_alikes
 -- Candidates only: the domain decides what looks alike. Of many, those that cannot be set aside come first.
--- A union, because each part then has an index of its own, and a large run is not read through.
+-- A union, because each part then has an index of its own, and a large run is not read through. The last part finds
+-- those whose own columns no longer tell what they are.
 -- Garbled text comes as bytes.
 SELECT * FROM operations
 WHERE namespace = :namespace AND run = :run AND id <> :id
@@ -181,6 +182,12 @@ WHERE namespace = :namespace AND run = :run AND id <> :id
             AND (target_folded = '' OR :target_folded = ''
                 OR replace(target_folded, :target_folded, '') <> target_folded
                 OR replace(:target_folded, target_folded, '') <> :target_folded)
+        UNION ALL
+        SELECT operations.key FROM fingerprints
+        CROSS JOIN operations
+        WHERE fingerprints.namespace = :namespace AND fingerprints.fingerprint = :fingerprint
+            AND fingerprints.run = :run
+            AND operations.namespace = :namespace AND operations.id = fingerprints.operation
     )
 ORDER BY
     CASE state WHEN 'succeeded' THEN 1 WHEN 'timed_out' THEN 1 WHEN 'cancelled' THEN 1 WHEN 'compensated' THEN 1
@@ -188,6 +195,15 @@ ORDER BY
     CASE WHEN fingerprint = :fingerprint THEN 0 ELSE 1 END,
     position
 LIMIT 100;
+
+-- name: lost_twin
+-- At most one row: an operation of the run with this fingerprint that was begun and whose row is gone.
+SELECT operation FROM fingerprints
+WHERE namespace = :namespace AND fingerprint = :fingerprint AND run = :run
+    AND NOT EXISTS (
+        SELECT 1 FROM operations
+        WHERE operations.namespace = fingerprints.namespace AND operations.id = fingerprints.operation)
+LIMIT 1;
 
 -- name: open_operations
 -- Operations of a run that nobody knows the outcome of, newest first.
