@@ -691,6 +691,9 @@ class _CountingConnection:
         self._connection = connection
         self._counter = counter
 
+    def now(self, local: Any) -> Any:
+        return self._connection.now(local)
+
     async def fetch_all(self, *arguments: Any) -> Any:
         rows = await self._connection.fetch_all(*arguments)
         self._counter.rows += len(rows)

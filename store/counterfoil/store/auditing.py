@@ -78,7 +78,7 @@ class Auditor:
         wanted = search_terms(command, self._view.prepare)
 
         async def work(connection: Connection) -> list[dict[str, Any]]:
-            now = self._view.clock().at
+            now = self._view.now(connection).at
             place = {**FROM_THE_START, "namespace": self._view.namespace, "now": now}
             rows = await connection.fetch_all("search_operations", {**place, **wanted, "most": limit})
             found = []

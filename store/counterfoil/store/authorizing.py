@@ -529,7 +529,7 @@ class Authorizing:
             if meant.request is not None:
                 shown["request"] = _request_shown(meant.request)
             if meant.operation is not None:
-                now = self._view.clock().at
+                now = self._view.now(connection).at
                 step = await self._view.step_of(connection, meant.operation, now)
                 shown.update(self._view.present.place(meant.operation, now))
                 shown.update(next=step.outlook.next, reason=step.outlook.reason)
@@ -553,7 +553,7 @@ class Authorizing:
         """List all grants, the operator's among them, with how many operations are in a use of each."""
 
         async def work(connection: Connection) -> list[dict[str, Any]]:
-            namespace, now = self._view.namespace, self._view.clock().at
+            namespace, now = self._view.namespace, self._view.now(connection).at
             rows = await connection.fetch_all("read_grants", {"namespace": namespace, "run": None})
             known = {row["id"]: grant_from_row(row) for row in rows}
             told = {

@@ -60,7 +60,7 @@ class Checker:
             raise InvalidArgument("wait_seconds", "is out of range", accepted="0 to 50 seconds")
 
         async def work(connection: Connection) -> tuple[dict[str, Any], bool]:
-            now = self._view.clock().at
+            now = self._view.now(connection).at
             operation = await self._meant(connection, command)
             answer = await self._checked(connection, operation, command, now, party_of(caller))
             return answer, state_of(operation, now) is State.IN_PROGRESS

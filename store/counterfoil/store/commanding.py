@@ -31,10 +31,10 @@ class Commanding:
     def __init__(self, view: Viewer) -> None:
         self._view = view
 
-    def situation(self, caller: Caller) -> Situation:
+    def situation(self, connection: Connection, caller: Caller) -> Situation:
         """Give the moment, the configuration and the caller of a command; the clock is read here, once."""
         return Situation(
-            now=self._view.clock(),
+            now=self._view.now(connection),
             policy=self._view.policy,
             party=party_of(caller),
             call_id=caller.call_id,

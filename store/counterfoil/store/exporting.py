@@ -18,7 +18,7 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from counterfoil.store.domain.instants import rfc3339
+from counterfoil.store.domain.instants import Instant, rfc3339
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.resolving import no_such_run
 from counterfoil.store.viewing import Viewer
@@ -74,21 +74,22 @@ class Exporter:
     async def _header(self, run: str | None) -> dict[str, Any]:
         namespace = self._view.namespace
 
-        async def work(connection: Connection) -> Row | None:
+        async def work(connection: Connection) -> tuple[Row | None, Instant]:
             if run is not None:
                 row = await connection.fetch_one("read_run", {"namespace": namespace, "run": run})
                 if row is None:
                     raise await no_such_run(connection, namespace, run)
-            return await connection.fetch_one("count_runs", {"namespace": namespace, "run": run})
+            counts = await connection.fetch_one("count_runs", {"namespace": namespace, "run": run})
+            return counts, self._view.now(connection).at
 
-        counts = await self._view.database.read(work)
+        counts, now = await self._view.database.read(work)
         return {
             "type": "header",
             "format": FORMAT,
             "version": VERSION,
             "journal": {"id": self._identity.id, "created_at": rfc3339(self._identity.created_at)},
             "namespace": namespace,
-            "exported_at": rfc3339(self._view.clock().at),
+            "exported_at": rfc3339(now),
             "counts": dict(counts or {}),
         }
 

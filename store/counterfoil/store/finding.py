@@ -82,7 +82,7 @@ class Finder:
         most: int,
         party: Party,
     ) -> dict[str, Any]:
-        now = self._view.clock().at
+        now = self._view.now(connection).at
         place = {**FROM_THE_START, "namespace": self._view.namespace, "now": now, **wanted}
         place["rare_system"] = await _rare_system(connection, self._view.namespace, wanted)
         page = {} if after is None else {"before": after.changed_at, "after": after.operation}

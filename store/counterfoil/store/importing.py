@@ -103,10 +103,11 @@ class Importer:
                 accepted=f"an export of the namespace {self._view.namespace}, or --namespace",
             )
         caller = self._view.prepare.caller(caller)
-        for given in self._runs(spool):
+        now = await self._view.moment()
+        for given in self._runs(spool, now):
             del given
         taken = Taken(journal_id=spool.journal_id)
-        for given in self._runs(spool):
+        for given in self._runs(spool, now):
 
             async def work(connection: Connection, given: GivenRun = given) -> Taken:
                 return await _RunImport(
@@ -116,9 +117,9 @@ class Importer:
             taken.add(await self._view.database.write(work))
         return taken
 
-    def _runs(self, spool: Spool) -> Iterator[GivenRun]:
+    def _runs(self, spool: Spool, now: Instant) -> Iterator[GivenRun]:
         for span in spool.spans:
-            yield read_given_run(spool, span, prepare=self._view.prepare, now=self._view.clock().at)
+            yield read_given_run(spool, span, prepare=self._view.prepare, now=now)
 
 
 class _RunImport:
@@ -134,7 +135,7 @@ class _RunImport:
         self._journal_id = journal_id
         self._place = {"namespace": given.namespace, "run": given.run}
         self._situation = Situation(
-            now=view.clock(),
+            now=view.now(connection),
             policy=view.policy,
             party=Party(principal=caller.principal, conversation=None, connection=caller.connection),
         )

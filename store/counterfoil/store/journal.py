@@ -142,7 +142,7 @@ class Journal:
         given = replace(given, context=None if context is None else context.digest)
 
         async def work(connection: Connection) -> dict[str, Any]:
-            situation = self._commands.situation(caller)
+            situation = self._commands.situation(connection, caller)
             facts, drifts, today = await self._beginning.facts(
                 connection,
                 given,
@@ -210,7 +210,7 @@ class Journal:
         ref = self._prepare.reference(command.ref)
 
         async def work(connection: Connection) -> dict[str, Any]:
-            situation = self._commands.situation(caller)
+            situation = self._commands.situation(connection, caller)
             may_create = described is not None and ref.key is not None
             operation, run = await self._commands.read(connection, ref, must_exist=not may_create)
             receipt = await self._commands.receipt_facts(connection, given, bodies, operation, run, ref)
@@ -238,7 +238,7 @@ class Journal:
         caller = self._prepare.caller(caller)
 
         async def work(connection: Connection) -> dict[str, Any]:
-            situation = self._commands.situation(caller)
+            situation = self._commands.situation(connection, caller)
             operation, run = await self._commands.existing(connection, ref)
             check_attempt(operation, given.attempt)
             holder = None if operation.newest is None else operation.newest.holder
@@ -275,7 +275,7 @@ class Journal:
         described = self._commands.described(command.receipt, bodies)
 
         async def work(connection: Connection) -> dict[str, Any]:
-            situation = self._commands.situation(caller)
+            situation = self._commands.situation(connection, caller)
             may_create = described is not None and ref.key is not None and command.finding == "performed"
             operation, run = await self._commands.read(connection, ref, must_exist=not may_create)
             given = ReconcileFacts(
@@ -315,7 +315,7 @@ class Journal:
         caller = self._prepare.caller(caller)
 
         async def work(connection: Connection) -> dict[str, Any]:
-            situation = self._commands.situation(caller)
+            situation = self._commands.situation(connection, caller)
             operation, run = await self._commands.existing(connection, ref)
             if command.attempt is not None:
                 check_attempt(operation, command.attempt)
@@ -345,7 +345,7 @@ class Journal:
         caller = self._prepare.caller(caller)
 
         async def work(connection: Connection) -> dict[str, Any]:
-            situation = self._commands.situation(caller)
+            situation = self._commands.situation(connection, caller)
             text = caller_text(
                 caller,
                 context=None if context is None else context.digest,
@@ -372,7 +372,12 @@ class Journal:
 
         async def work(connection: Connection) -> dict[str, Any]:
             return await self._runs.set_spec(
-                connection, name, given, self._commands.situation(caller), bodies, caller_text(caller)
+                connection,
+                name,
+                given,
+                self._commands.situation(connection, caller),
+                bodies,
+                caller_text(caller),
             )
 
         return await self.database.write(work)
@@ -392,7 +397,7 @@ class Journal:
             name = self._prepare.name(ref.run, name="run")
 
             async def on_run(connection: Connection) -> dict[str, Any]:
-                situation = self._commands.situation(caller)
+                situation = self._commands.situation(connection, caller)
                 return await self._runs.progress(
                     connection, name, given, situation, bodies, caller_text(caller)
                 )
@@ -401,7 +406,7 @@ class Journal:
         reference = self._prepare.reference(ref)
 
         async def work(connection: Connection) -> dict[str, Any]:
-            situation = self._commands.situation(caller)
+            situation = self._commands.situation(connection, caller)
             operation, run = await self._commands.existing(connection, reference)
             if given.attempt is not None or not operation.granted:
                 check_attempt(operation, given.attempt or 1)
@@ -443,7 +448,7 @@ class Journal:
                 name,
                 command.outcome,
                 reason,
-                self._commands.situation(caller),
+                self._commands.situation(connection, caller),
                 caller_text(caller),
             )
 
@@ -464,7 +469,7 @@ class Journal:
         caller = self._prepare.caller(caller)
 
         async def work(connection: Connection) -> dict[str, Any]:
-            situation = self._commands.situation(caller)
+            situation = self._commands.situation(connection, caller)
             return await self._runs.release(connection, name, command, situation, caller_text(caller))
 
         return await self.database.write(work)
@@ -478,7 +483,7 @@ class Journal:
         name = self._prepare.name(run, name="run")
 
         async def work(connection: Connection) -> dict[str, Any]:
-            return await self._runs.hold(connection, name, self._view.clock().at)
+            return await self._runs.hold(connection, name, self._view.now(connection).at)
 
         return await self.database.read(work)
 
@@ -548,6 +553,6 @@ class Journal:
         caller = self._prepare.caller(caller)
 
         async def work(connection: Connection) -> dict[str, Any]:
-            return await carry_out(connection, given, caller, self._commands.situation(caller))
+            return await carry_out(connection, given, caller, self._commands.situation(connection, caller))
 
         return await self.database.write(work)

@@ -112,7 +112,7 @@ class Keeper:
 
         async def work(connection: Connection) -> bool:
             """Accept once: who did it first stays on file."""
-            namespace, at = self._view.namespace, self._view.clock().at
+            namespace, at = self._view.namespace, self._view.now(connection).at
             place = {"run": name or "", "restored_at": restored_at}
             if await accepted_in_log(connection, namespace, run=name or "", restored_at=restored_at):
                 return False
@@ -132,7 +132,7 @@ class Keeper:
 
         One transaction per run. The space is given back by `reclaim`.
         """
-        now = self._view.clock().at
+        now = await self._view.moment()
         before = now - micros(older_than_seconds)
         pruned = Pruned()
         async for page in self._pages():

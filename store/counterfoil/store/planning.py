@@ -69,7 +69,7 @@ class Planner:
         name = self._view.prepare.name(command.run, name="run")
         return await self._view.database.read(
             lambda connection: self._run_plan(
-                connection, command, name, self._view.clock().at, party_of(caller)
+                connection, command, name, self._view.now(connection).at, party_of(caller)
             )
         )
 
@@ -303,7 +303,7 @@ class Planner:
         return without_none(shown)
 
     async def _runs(self, connection: Connection, command: ResumePlan) -> dict[str, Any]:
-        now = self._view.clock().at
+        now = self._view.now(connection).at
         before, name = read_runs_cursor(command.cursor)
         most = min(command.limit or _MOST_RUNS, _MOST_RUNS)
         rows = await connection.fetch_all(

@@ -1,10 +1,12 @@
-"""The seam between the journal and a database: two ways to run a transaction, four ways to use it.
+"""The seam between the journal and a database: two ways to run a transaction, five things to do in it.
 
 Nothing above this file knows which database it talks to; databases differ only below it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
+
+from counterfoil.store.domain.instants import Reading
 
 __all__ = ["Connection", "Database", "Row", "Work"]
 
@@ -14,11 +16,19 @@ Work = Callable[["Connection"], Awaitable[Result]]
 
 
 class Connection(Protocol):
-    """What a transaction offers: named statements of `sql/queries.sql`, parameters by name.
+    """What a transaction offers: the named statements of `sql/queries.sql`, and its moment.
 
     A text that the disk has garbled is a `JournalUnavailable`; only a statement whose guarantee says so gives
     it, as bytes, so that its reader can tell one damaged row from the others.
     """
+
+    def now(self, local: Reading) -> Reading:
+        """Give the moment of this transaction; `local` is what this machine's clocks say.
+
+        Where one machine keeps the journal that is `local` itself. Where many share it the wall clock is the
+        database's, one for all, read when the transaction began; `monotonic` and `boot` stay this machine's.
+        """
+        ...
 
     async def fetch_one(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Row | None:
         """Run the statement called `statement` and give its first row, or None."""

@@ -55,7 +55,7 @@ class Verifier:
             if operation is None:
                 raise LookupError("operation_or_fault gave nothing")
             refuse_damaged(operation)
-            return operation, await _subject(connection, operation), self._view.clock().at
+            return operation, await _subject(connection, operation), self._view.now(connection).at
 
         operation, subject, looked_after = await self._view.database.read(facts)
         known = _of_call(operation, caller.call_id)

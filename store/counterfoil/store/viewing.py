@@ -46,6 +46,18 @@ class Viewer:
     prepare: Preparer
     present: Presenter
 
+    def now(self, connection: Connection) -> Reading:
+        """Give the moment of a transaction."""
+        return connection.now(self.clock())
+
+    async def moment(self) -> Instant:
+        """Give the moment for what no single transaction does."""
+
+        async def work(connection: Connection) -> Instant:
+            return self.now(connection).at
+
+        return await self.database.read(work)
+
     async def step_of(
         self, connection: Connection, operation: Operation, now: Instant, *, party: Party | None = None
     ) -> Step:

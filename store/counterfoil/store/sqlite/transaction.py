@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from counterfoil.store.domain.instants import Reading
 from counterfoil.store.protocol import Row
 from counterfoil.store.sqlite.faults import (
     ends_transaction,
@@ -39,6 +40,10 @@ class Transaction:
         self._statements = statements
         self.lost_to: sqlite3.Error | None = None
         """The error after which nothing of this transaction may be committed, even if `work` hid it."""
+
+    def now(self, local: Reading) -> Reading:
+        """Give the moment: whoever shares a file shares this machine's clocks."""
+        return local
 
     async def fetch_one(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Row | None:
         """Run the statement called `statement` and give its first row, or None."""
