@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from counterfoil.store.domain.instants import Reading
 from counterfoil.store.domain.states import Policy
@@ -15,6 +16,10 @@ from counterfoil.store.probing import Prober
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.redact import Redactor
 from counterfoil.store.sqlite import open_sqlite
+
+if TYPE_CHECKING:
+    from counterfoil.store.postgres.database import PostgresDatabase
+    from counterfoil.store.sqlite import SqliteDatabase
 
 __all__ = ["Fresh", "open_journal"]
 
@@ -32,7 +37,7 @@ class Fresh:
 
 @asynccontextmanager
 async def open_journal(
-    path: Path,
+    place: Path | str,
     *,
     fresh: Fresh,
     namespace: str,
@@ -43,21 +48,31 @@ async def open_journal(
     limits: Limits | None = None,
     busy_timeout_seconds: float = 5.0,
     prober: Prober | None = None,
+    is_made: bool = True,
+    has_own_clock: bool = True,
 ) -> AsyncIterator[Journal]:
-    """Open the journal in the file at `path`, making it where there is none; closed when the block ends.
+    """Open the journal at `place`, making it where there is none; closed when the block ends.
+
+    A path is a SQLite file, a URL a database of PostgreSQL. For that, with `is_made` off none is made, and
+    with `has_own_clock` off `clock` counts and not the database's (for tests).
 
     Raises:
         JournalUnavailable, UnsupportedVersion: it cannot be used, with the reason. Never a silent new one.
     """
-    database = await open_sqlite(
-        path,
-        fresh_values={
-            "journal_id": fresh.journal_id,
-            "secret": fresh.secret,
-            "created_at": clock().at,
-        },
-        busy_timeout_seconds=busy_timeout_seconds,
-    )
+    fresh_values = {"journal_id": fresh.journal_id, "secret": fresh.secret, "created_at": clock().at}
+    database: SqliteDatabase | PostgresDatabase
+    if isinstance(place, Path):
+        database = await open_sqlite(
+            place, fresh_values=fresh_values, busy_timeout_seconds=busy_timeout_seconds
+        )
+    else:
+        database = await _open_postgres(
+            place,
+            fresh_values,
+            busy_seconds=busy_timeout_seconds,
+            is_made=is_made,
+            has_own_clock=has_own_clock,
+        )
     async with database:
 
         async def identity(connection: Connection) -> tuple[Row, Row | None]:
@@ -88,3 +103,24 @@ async def open_journal(
             limits=limits or Limits(),
             prober=prober,
         )
+
+
+async def _open_postgres(
+    url: str, fresh_values: dict[str, Any], *, busy_seconds: float, is_made: bool, has_own_clock: bool
+) -> "PostgresDatabase":
+    try:
+        # Loaded only where it is used: the driver is an extra, and takes a while to load.
+        from counterfoil.store.postgres.database import open_postgres
+        from counterfoil.store.postgres.session import Patience
+    except ImportError as error:
+        raise JournalUnavailable(
+            f"the driver for PostgreSQL is not installed ({error.name})",
+            fix="install counterfoil[postgres]: `uvx --from 'counterfoil[postgres]' counterfoil`",
+        ) from error
+    return await open_postgres(
+        url,
+        fresh_values=fresh_values,
+        patience=Patience(busy_seconds=busy_seconds),
+        is_made=is_made,
+        gives_time=has_own_clock,
+    )

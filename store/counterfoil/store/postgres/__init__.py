@@ -1,0 +1,1 @@
+"""PostgreSQL below the seam. Needs the extra `counterfoil[postgres]`; only `address` goes without."""

@@ -1,0 +1,394 @@
+"""A journal in PostgreSQL: a pool of connections, serializable transactions, lost races run again."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+from weakref import WeakValueDictionary
+
+import anyio
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
+
+from counterfoil.store.errors import JournalUnavailable
+from counterfoil.store.failpoints import failpoint
+from counterfoil.store.postgres.address import FORM, shown_url
+from counterfoil.store.postgres.faults import (
+    busy,
+    closed,
+    is_connection_lost,
+    is_lost_race,
+    is_taken_key,
+    sqlstate_of,
+)
+from counterfoil.store.postgres.migrations import load_steps, migrate, schema_version
+from counterfoil.store.postgres.session import (
+    Patience,
+    Session,
+    SilentServer,
+    answered,
+    driver_fault,
+    newer_schema,
+)
+from counterfoil.store.postgres.transaction import Transaction
+from counterfoil.store.postgres.translation import translated
+from counterfoil.store.protocol import Work
+from counterfoil.store.statements import Statements, load_statements
+
+__all__ = ["PostgresDatabase", "open_postgres"]
+
+Result = TypeVar("Result")
+
+_CONNECTIONS: Final = 10
+"""At most so many for one server: a transaction takes milliseconds, and PostgreSQL allows a hundred."""
+
+_IDLE_SECONDS: Final = 60.0
+"""After this long an unused connection is closed: each MCP client starts a server, most of them idle."""
+
+_TAKEN_KEYS: Final = 3
+"""So often a taken key is put down to a race; one that is still taken then is a mistake of this program."""
+
+_DEFAULTS: Final[Mapping[str, str]] = {
+    "application_name": "counterfoil",
+    "connect_timeout": "5",
+    # A host that is gone without a word is noticed by TCP itself after half a minute.
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "4",
+    "tcp_user_timeout": "30000",
+    # After a failover the old primary must not be taken for the journal.
+    "target_session_attrs": "read-write",
+}
+
+
+_CLAIM: Final = "SELECT 1 FROM runs WHERE namespace = %(namespace)s AND run = %(run)s FOR NO KEY UPDATE"
+"""Said first where a race for the run was lost before: who comes too late learns it now, not at the end."""
+
+Run = tuple[str, str]
+"""A run by namespace and name."""
+
+
+class _Retry(Exception):
+    """The transaction came to nothing, and may be run again; `run` is the run for which a race was lost."""
+
+    def __init__(self, cause: psycopg.Error | SilentServer, *, run: Run | None = None) -> None:
+        super().__init__()
+        self.cause = cause
+        self.run = run
+
+
+async def open_postgres(
+    url: str,
+    *,
+    fresh_values: Mapping[str, Any],
+    is_made: bool = True,
+    gives_time: bool = True,
+    patience: Patience | None = None,
+    most_connections: int = _CONNECTIONS,
+    statements: Statements | None = None,
+    steps: tuple[tuple[str, ...], ...] | None = None,
+) -> "PostgresDatabase":
+    """Open the journal in the database that `url` names; bring its schema up to date.
+
+    Where there is no journal a new one is made, filled with `fresh_values` (its id, the time it was made, its
+    key), unless `is_made` is False. `gives_time`: the server's clock is the journal's; False is for tests.
+
+    Raises:
+        JournalUnavailable: the server cannot be reached or cannot keep the promises, or there is no journal.
+        UnsupportedVersion: the journal's schema is newer than this program.
+    """
+    patience = patience or Patience()
+    statements = load_statements(dialect="postgresql") if statements is None else statements
+    steps = load_steps() if steps is None else steps
+    try:
+        shown = shown_url(url)
+        given = {name: str(value) for name, value in conninfo_to_dict(url).items() if value is not None}
+    except (ValueError, psycopg.ProgrammingError):
+        # Not told on: the message of either may repeat a part of a password.
+        raise JournalUnavailable("the journal's URL cannot be read", fix=f"give {FORM}") from None
+    conninfo = make_conninfo(**{**_DEFAULTS, **given})
+    await _prepare(
+        conninfo, shown, steps, fresh_values, is_made=is_made, gives_time=gives_time, patience=patience
+    )
+    pool = AsyncConnectionPool(
+        conninfo,
+        connection_class=Session,
+        kwargs={"autocommit": True},
+        min_size=1,
+        max_size=most_connections,
+        max_idle=_IDLE_SECONDS,
+        timeout=patience.busy_seconds,
+        # A server that is back is noticed within this, with or without calls.
+        reconnect_timeout=patience.busy_seconds,
+        open=False,
+        name="counterfoil",
+    )
+    with anyio.CancelScope(shield=True):
+        await pool.open()
+    return PostgresDatabase(
+        pool,
+        shown=shown,
+        statements=translated(statements),
+        known=len(steps),
+        gives_time=gives_time,
+        patience=patience,
+    )
+
+
+async def _prepare(
+    conninfo: str,
+    shown: str,
+    steps: tuple[tuple[str, ...], ...],
+    fresh_values: Mapping[str, Any],
+    *,
+    is_made: bool,
+    gives_time: bool,
+    patience: Patience,
+) -> None:
+    """Make sure that the newest known schema is there and that the server makes commits durable."""
+    statement = "connecting"
+    try:
+        session = await answered(Session.opened(conninfo), patience)
+        try:
+            statement = "migrating"
+            version = await schema_version(session, patience)
+            if version == 0 and not is_made:
+                raise JournalUnavailable(
+                    f"there is no journal at {shown}",
+                    fix="a server makes it when a client first calls a tool, or `counterfoil migrate` does; "
+                    "if there should be one, check --journal (`counterfoil doctor` shows what counts)",
+                )
+            if version > len(steps):
+                raise newer_schema(version, known=len(steps))
+            await migrate(session, steps, fresh_values, patience=patience, gives_time=gives_time)
+            statement = "beginning"
+            await session.begin(is_read_only=False, patience=patience, known=len(steps))
+        finally:
+            session.give_up()
+    except SilentServer as error:
+        raise driver_fault(error, statement=statement) from error
+    except psycopg.Error as error:
+        if statement == "connecting" and sqlstate_of(error) is None:
+            raise _unreachable(error, shown) from error
+        raise driver_fault(error, statement=statement) from error
+
+
+def _unreachable(error: psycopg.Error, shown: str) -> JournalUnavailable:
+    # What the driver says names host, user and database, never the password; it tells a person what to mend.
+    said = " ".join(str(error).split())[:300]
+    return JournalUnavailable(
+        f"{shown} cannot be reached; nothing was recorded; the driver says: {said}",
+        fix="do not act; check that the server runs and that URL, user and password are right, "
+        "then send the same call again",
+        retryable=True,
+    )
+
+
+class PostgresDatabase:
+    """The `Database` of one journal in PostgreSQL; made by `open_postgres`."""
+
+    def __init__(
+        self,
+        pool: AsyncConnectionPool[Session],
+        *,
+        shown: str,
+        statements: Statements,
+        known: int,
+        gives_time: bool,
+        patience: Patience,
+    ) -> None:
+        self._pool = pool
+        self._shown = shown
+        self._statements = statements
+        self._known = known
+        self._gives_time = gives_time
+        self._patience = patience
+        self._is_closed = False
+        self._turns: WeakValueDictionary[Run, anyio.Lock] = WeakValueDictionary()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def write(self, work: Work[Result]) -> Result:
+        """Run `work` in one serializable transaction and return its result once that is durable.
+
+        As `Database.write` promises. SERIALIZABLE: what `work` read is still so when it commits, in whatever
+        run it lies; of two that contradict each other the later is run again, for `busy_seconds` at most.
+        """
+        failpoint("before_begin")
+        return await self._repeated(work, is_read_only=False)
+
+    async def read(self, work: Work[Result]) -> Result:
+        """Run `work` on one consistent snapshot that may not be changed, as `Database.read` promises."""
+        return await self._repeated(work, is_read_only=True)
+
+    async def facts(self) -> Mapping[str, str]:
+        """Give engine, version, place and each setting as read back now inside a writing transaction."""
+        async with self._session() as session:
+            try:
+                begun = await session.begin(is_read_only=False, patience=self._patience, known=self._known)
+                cursor = await answered(session.execute(_FACTS), self._patience)
+                row = await cursor.fetchone() or {}
+            except (psycopg.Error, SilentServer) as error:
+                raise driver_fault(error, statement="facts") from error
+        return {
+            "engine": "PostgreSQL",
+            "location": self._shown,
+            "schema_version": str(begun.schema_version),
+            "clock": "the database's" if self._gives_time else "this machine's",
+            "connections": f"{self._pool.get_stats().get('pool_size', 0)} of {self._pool.max_size}",
+            "busy_timeout_seconds": f"{self._patience.busy_seconds:g}",
+            **{name: str(value) for name, value in row.items()},
+        }
+
+    async def close(self) -> None:
+        """End every connection; idempotent. Transactions that run are finished first."""
+        self._is_closed = True
+        with anyio.CancelScope(shield=True):
+            await self._pool.close()
+
+    async def _repeated(self, work: Work[Result], *, is_read_only: bool) -> Result:
+        """Run `work` until it goes through; who has lost a race for a run takes turns from then on."""
+        deadline = anyio.current_time() + self._patience.statement_seconds
+        run: Run | None = None
+        lost = taken = 0
+        while True:
+            try:
+                async with self._turn(run, deadline), self._session() as session:
+                    return await self._once(session, work, is_read_only=is_read_only, claimed=run)
+            except _Retry as again:
+                cause, run = again.cause, again.run or run
+                taken += is_taken_key(cause)
+                if anyio.current_time() >= deadline or taken > _TAKEN_KEYS:
+                    raise driver_fault(cause, statement="the work") from cause
+            # The first to commit wins a race, so in each round somebody does; the others give it some room.
+            await anyio.sleep(min(0.001 * 2**lost, 0.05) if lost else 0)
+            lost += 1
+
+    @asynccontextmanager
+    async def _turn(self, run: Run | None, deadline: float) -> AsyncIterator[None]:
+        """Let those of this process that lost a race for `run` go one by one, holding no connection."""
+        if run is None:
+            yield
+            return
+        turn = self._turns.setdefault(run, anyio.Lock())
+        try:
+            with anyio.fail_after(max(0, deadline - anyio.current_time())):
+                await turn.acquire()
+        except TimeoutError as error:
+            raise busy() from error
+        try:
+            yield
+        finally:
+            turn.release()
+
+    @asynccontextmanager
+    async def _session(self) -> AsyncIterator[Session]:
+        """Lend a connection, and take it back without a transaction open on it."""
+        if self._is_closed:
+            raise closed()
+        try:
+            session = await self._pool.getconn(timeout=self._patience.busy_seconds)
+        except PoolClosed:
+            raise closed() from None
+        except PoolTimeout as error:
+            raise self._none_free() from error
+        try:
+            yield session
+        finally:
+            with anyio.CancelScope(shield=True):
+                try:
+                    await session.end(self._patience)
+                finally:
+                    await self._pool.putconn(session)
+
+    def _none_free(self) -> JournalUnavailable:
+        stats = self._pool.get_stats()
+        if stats.get("pool_size", 0) >= self._pool.max_size and not stats.get("connections_lost"):
+            problem = f"all {self._pool.max_size} connections to the database are in use"
+        else:
+            problem = "there is no connection to the database: it cannot be reached, or all are in use"
+        return JournalUnavailable(
+            f"{problem}; nothing was recorded",
+            fix="do not act; send the same call again in a moment",
+            retryable=True,
+        )
+
+    async def _once(
+        self, session: Session, work: Work[Result], *, is_read_only: bool, claimed: Run | None
+    ) -> Result:
+        patience = self._patience
+        try:
+            begun = await session.begin(is_read_only=is_read_only, patience=patience, known=self._known)
+            if claimed is not None and not is_read_only:
+                namespace, run = claimed
+                await answered(session.execute(_CLAIM, {"namespace": namespace, "run": run}), patience)
+        except psycopg.Error as error:
+            # Nothing was done yet: one that broke while nobody used it is no reason to refuse the call.
+            if is_connection_lost(error) or is_lost_race(error):
+                raise _Retry(error) from error
+            raise driver_fault(error, statement="BEGIN") from error
+        except SilentServer as error:
+            raise driver_fault(error, statement="BEGIN") from error
+        if not is_read_only:
+            failpoint("after_begin")
+        transaction = Transaction(
+            session,
+            self._statements,
+            moment=begun.at if self._gives_time else None,
+            patience=patience,
+            is_read_only=is_read_only,
+        )
+        try:
+            result = await work(transaction)
+        except Exception as error:
+            if (lost_to := transaction.lost_to) is not None and _may_repeat(lost_to):
+                raise _Retry(lost_to, run=transaction.run) from error
+            raise
+        finally:
+            transaction.end()
+        if (lost_to := transaction.lost_to) is not None:
+            if _may_repeat(lost_to):
+                raise _Retry(lost_to, run=transaction.run)
+            raise driver_fault(lost_to, statement="the work") from lost_to
+        if not is_read_only:
+            await self._commit(session, transaction)
+        return result
+
+    async def _commit(self, session: Session, transaction: Transaction) -> None:
+        failpoint("before_commit")
+        try:
+            await session.commit_now(self._patience)
+        except psycopg.Error as error:
+            if _may_repeat(error):
+                raise _Retry(error, run=transaction.run) from error
+            # A commit whose answer was lost may have happened.
+            is_unknown = is_connection_lost(error) or sqlstate_of(error) == "57014"
+            raise driver_fault(error, statement="COMMIT", recorded=None if is_unknown else False) from error
+        except SilentServer as error:
+            raise driver_fault(error, statement="COMMIT", recorded=None) from error
+        failpoint("after_commit")
+
+
+def _may_repeat(error: BaseException) -> bool:
+    return is_lost_race(error) or is_taken_key(error)
+
+
+_FACTS: Final = """
+    SELECT
+        current_setting('server_version') AS server_version,
+        current_database() AS database,
+        current_user AS role,
+        current_setting('transaction_isolation') AS isolation,
+        current_setting('fsync') AS fsync,
+        current_setting('full_page_writes') AS full_page_writes,
+        current_setting('synchronous_commit') AS synchronous_commit,
+        current_setting('synchronous_standby_names') AS synchronous_standby_names,
+        COALESCE((SELECT version FROM pg_stat_ssl WHERE pid = pg_backend_pid()), 'none') AS tls
+"""

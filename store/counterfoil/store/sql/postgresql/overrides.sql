@@ -1,0 +1,31 @@
+-- What has to be said otherwise in PostgreSQL than in queries.sql.
+
+-- name: read_journal
+-- Exactly one row: the journal's own identity.
+-- Differs because ONLY is a reserved word and has to be quoted.
+SELECT id, created_at, secret FROM journal WHERE "only" = 1;
+
+-- name: read_backup
+-- One row: the moment of the backup that this is, null where it is a journal in use.
+-- Differs because ONLY is a reserved word and has to be quoted.
+SELECT backed_up_at, created_at FROM journal WHERE "only" = 1;
+
+-- name: end_backup
+-- The journal is in use from now on.
+-- Differs because ONLY is a reserved word and has to be quoted.
+UPDATE journal SET backed_up_at = NULL WHERE "only" = 1;
+
+-- name: save_external_id
+-- Whose evidence a reference is; `stands` is 0 for what was set aside.
+-- Differs because a reference may be too long for a key, in which its digest stands for it.
+INSERT INTO external_ids (namespace, external_id, kind, system, run, operation, stands)
+VALUES (:namespace, :external_id, :kind, :system, :run, :operation, :stands)
+ON CONFLICT (namespace, operation, reference) DO UPDATE SET stands = excluded.stands;
+
+-- name: count_runs
+-- Exactly one row: how much an export of one run, or of all, will hold.
+-- Differs because a sum of bigint is numeric.
+SELECT COUNT(*) AS runs, COALESCE(SUM(operations), 0)::bigint AS operations,
+    COALESCE(SUM(last_seq), 0)::bigint AS events
+FROM runs
+WHERE namespace = :namespace AND (:run IS NULL OR run = :run);

@@ -1,0 +1,162 @@
+"""A throw-away PostgreSQL server for tests: made by `initdb`, reached through a socket, then gone."""
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import psycopg
+import pytest
+
+__all__ = ["Cluster", "cluster_or_skip", "running_cluster"]
+
+_START_SECONDS = 60
+_SETTINGS = {
+    "listen_addresses": "''",
+    "max_connections": "80",
+    "shared_buffers": "'32MB'",
+    "autovacuum": "off",
+    # What is tested here is what the journal asks for, so commits are durable as in earnest.
+    "fsync": "on",
+}
+
+
+def _binaries() -> Path | None:
+    """Give the folder of the server's programs; Debian keeps them out of the PATH, by version."""
+    if found := shutil.which("initdb"):
+        return Path(found).resolve().parent
+    folders = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: int(folder.parent.name.split(".")[0])
+    )
+    return folders[-1] if folders else None
+
+
+class Cluster:
+    """One running server. Its databases are lent: each is empty, and is emptied again when it comes back."""
+
+    def __init__(self, folder: Path, binaries: Path) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        self._binaries = binaries
+        self._numbers = count(1)
+        # PostgreSQL refuses root.
+        self._user: dict[str, Any] = {"user": _another_user()} if os.geteuid() == 0 else {}
+
+    def start(self) -> None:
+        """Make the cluster and start its server."""
+        if self._user:
+            self.folder.chmod(0o777)
+        self._run("initdb", "-D", self.data, "-U", "counterfoil", "-A", "trust", "-E", "UTF8", "--no-sync")
+        with (self.data / "postgresql.conf").open("a", encoding="utf-8") as configuration:
+            for name, value in {**_SETTINGS, "unix_socket_directories": f"'{self.folder}'"}.items():
+                configuration.write(f"{name} = {value}\n")
+        self.run_server()
+
+    def run_server(self) -> None:
+        """Start the server of a cluster that is there."""
+        log = self.folder / "log"
+        self._run("pg_ctl", "-D", self.data, "-l", log, "-w", "-t", _START_SECONDS, "start")
+
+    def stop_server(self) -> None:
+        """Stop the server at once, as a crash would; what was committed stays."""
+        self._run("pg_ctl", "-D", self.data, "-m", "immediate", "-w", "stop")
+
+    def reload(self) -> None:
+        """Let the server read its configuration again."""
+        self._run("pg_ctl", "-D", self.data, "reload")
+
+    @property
+    def postmaster(self) -> int:
+        """The process id of the server's first process."""
+        return int((self.data / "postmaster.pid").read_text(encoding="utf-8").split()[0])
+
+    def processes(self) -> list[int]:
+        """Give the process ids of the server: the postmaster and its children."""
+        parent = self.postmaster
+        children = Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="ascii").split()
+        return [parent, *map(int, children)]
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop the server's processes where they are, as a host that hangs, for the length of a block."""
+        stopped = self.processes()
+        for process in stopped:
+            os.kill(process, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for process in stopped:
+                os.kill(process, signal.SIGCONT)
+
+    def url(self, database: str) -> str:
+        """Give the URL of a database."""
+        return f"postgresql://counterfoil@/{database}?host={self.folder}"
+
+    def run(self, sql: str, *, database: str = "postgres") -> list[tuple[Any, ...]]:
+        """Run SQL as an operator would, and give the rows."""
+        with psycopg.connect(self.url(database), autocommit=True) as connection:
+            cursor = connection.execute(sql.encode())
+            return cursor.fetchall() if cursor.description else []
+
+    def new_database(self, *, template: str = "template1") -> str:
+        """Make a database and give its name."""
+        name = f"test_{next(self._numbers)}"
+        self.run(f"CREATE DATABASE {name} TEMPLATE {template}")
+        return name
+
+    def drop_database(self, name: str) -> None:
+        """Remove a database, whoever uses it."""
+        self.run(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+    def _run(self, program: str, *arguments: object) -> None:
+        done = subprocess.run(
+            [self._binaries / program, *map(str, arguments)],
+            cwd=self.folder,
+            env={**os.environ, "LC_ALL": "C.UTF-8"},
+            stdout=subprocess.DEVNULL,
+            stderr=(self.folder / "errors").open("ab"),
+            timeout=2 * _START_SECONDS,
+            check=False,
+            **self._user,
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"{program}: {(self.folder / 'errors').read_text(encoding='utf-8')[-2000:]}")
+
+
+def _another_user() -> str:
+    import pwd
+
+    names = {entry.pw_name for entry in pwd.getpwall()}
+    return "postgres" if "postgres" in names else "nobody"
+
+
+@contextmanager
+def running_cluster(binaries: Path) -> Iterator[Cluster]:
+    """Run a server of its own, in memory where the system has a folder there."""
+    memory = Path("/dev/shm")
+    with TemporaryDirectory(prefix="counterfoil-pg-", dir=memory if memory.is_dir() else None) as folder:
+        cluster = Cluster(Path(folder), binaries)
+        cluster.start()
+        try:
+            yield cluster
+        finally:
+            cluster.stop_server()
+
+
+@contextmanager
+def cluster_or_skip() -> Iterator[Cluster]:
+    """Run a server; without PostgreSQL the test is skipped, except in CI, where that fails."""
+    binaries = _binaries()
+    if binaries is None:
+        why = "PostgreSQL's initdb and pg_ctl are not installed (Debian: apt-get install postgresql)"
+        if os.environ.get("CI"):
+            pytest.fail(why)
+        pytest.skip(why)
+    with running_cluster(binaries) as cluster:
+        yield cluster
