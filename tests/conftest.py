@@ -1,9 +1,49 @@
 """Fixtures that every test may use."""
 
+from collections.abc import Iterator
+
 import pytest
+
+from journals import kept_at
+from postgres_cluster import Cluster, cluster_or_skip
 
 
 @pytest.fixture
 def anyio_backend() -> str:
     """Run asynchronous tests on asyncio, the one event loop that the server runs on."""
     return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A server of PostgreSQL for the whole session, started when a test first asks for it."""
+    with cluster_or_skip() as running:
+        yield running
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Keep the journals of a test in each database in turn, and name it.
+
+    A test that takes this fixture is a conformance test: it says what holds whatever the database is.
+    """
+    name = str(request.param)
+    if name == "sqlite":
+        yield name
+        return
+    cluster: Cluster = request.getfixturevalue("cluster")
+    with cluster.lending() as place, kept_at(place):
+        yield name
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what speaks of SQLite's file in a module of conformance tests."""
+    left_out = [item for item in items if item.get_closest_marker("sqlite_only") and _is_on_postgresql(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+def _is_on_postgresql(item: pytest.Item) -> bool:
+    callspec = getattr(item, "callspec", None)
+    return callspec is not None and callspec.params.get("store") == "postgresql"

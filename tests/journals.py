@@ -1,6 +1,6 @@
 """A real journal in a file, a clock that stands still until it is moved, and those who call."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -38,6 +38,7 @@ __all__ = [
     "after",
     "as_caller",
     "folder_in_memory",
+    "kept_at",
     "open_desk",
     "open_test_journal",
 ]
@@ -107,6 +108,23 @@ def folder_in_memory() -> Iterator[Path]:
         yield Path(folder)
 
 
+Place = Callable[[Path], Path | str]
+"""Gives where the journal that tests know by a path lies: there, or at a URL."""
+
+_place: Place = Path
+
+
+@contextmanager
+def kept_at(place: Place) -> Iterator[None]:
+    """Keep the journals that are opened inside the block where `place` says."""
+    global _place
+    before, _place = _place, place
+    try:
+        yield
+    finally:
+        _place = before
+
+
 @asynccontextmanager
 async def open_test_journal(
     folder: Path,
@@ -118,12 +136,14 @@ async def open_test_journal(
     **options: Any,
 ) -> AsyncIterator[Journal]:
     """Open a journal in `folder` under a clock of its own; the same folder and name give the same journal."""
+    place = _place(folder / name)
     async with open_journal(
-        folder / name,
+        place,
         fresh=Fresh(journal_id="J-test", secret=SECRET),
         namespace=namespace,
         policy=policy or Policy(),
         clock=clock or FakeClock(),
+        has_own_clock=False,
         **options,
     ) as journal:
         yield journal

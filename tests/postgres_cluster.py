@@ -4,15 +4,19 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import anyio
 import psycopg
 import pytest
+
+from counterfoil.store.postgres.database import open_postgres
+from journals import SECRET, START
 
 __all__ = ["Cluster", "cluster_or_skip", "running_cluster"]
 
@@ -45,6 +49,8 @@ class Cluster:
         self.data = folder / "data"
         self._binaries = binaries
         self._numbers = count(1)
+        self._free: list[str] = []
+        self._journals: list[str] = []
         # PostgreSQL refuses root.
         self._user: dict[str, Any] = {"user": _another_user()} if os.geteuid() == 0 else {}
 
@@ -110,6 +116,33 @@ class Cluster:
         self.run(f"CREATE DATABASE {name} TEMPLATE {template}")
         return name
 
+    @contextmanager
+    def lending(self) -> Iterator[Callable[[Path], str]]:
+        """Give what gives a journal of its own for each path, the same one for the same path."""
+        lent: dict[Path, str] = {}
+        # Made before the test's event loop runs, since a loop of its own makes it.
+        template = self._template()
+
+        def place(path: Path) -> str:
+            if path not in lent:
+                lent[path] = self._free.pop() if self._free else self.new_database(template=template)
+            return self.url(lent[path])
+
+        try:
+            yield place
+        finally:
+            for name in lent.values():
+                self.run(_EMPTY, database=name)
+                self._free.append(name)
+
+    def _template(self) -> str:
+        """Give a database with an empty journal, which is quicker copied than made."""
+        if not self._journals:
+            name = self.new_database()
+            anyio.run(_make_journal, self.url(name))
+            self._journals.append(name)
+        return self._journals[0]
+
     def drop_database(self, name: str) -> None:
         """Remove a database, whoever uses it."""
         self.run(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
@@ -127,6 +160,23 @@ class Cluster:
         )
         if done.returncode != 0:
             raise RuntimeError(f"{program}: {(self.folder / 'errors').read_text(encoding='utf-8')[-2000:]}")
+
+
+_EMPTY = """
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid();
+    SET search_path = counterfoil;
+    UPDATE journal SET backed_up_at = NULL;
+    TRUNCATE runs, operations, attempts, receipts, findings, events, bodies, contexts, external_ids,
+        compensations, fingerprints, namespaces, namespace_events, grants, authority_requests, grant_uses,
+        restores, accepted_gaps
+"""
+
+
+async def _make_journal(url: str) -> None:
+    fresh = {"journal_id": "J-test", "secret": SECRET, "created_at": START}
+    async with await open_postgres(url, fresh_values=fresh, gives_time=False):
+        pass
 
 
 def _another_user() -> str:

@@ -7,7 +7,7 @@ from counterfoil.store.domain.context import accepted_context, compare_contexts
 from counterfoil.store.domain.states import Policy
 from journals import AGENT, Desk, open_desk
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("store")]
 
 POLICY = Policy(drift={"policy": "block", "model": "review"})
 BEFORE = {"model": "a", "policy": "p1", "code": "c1"}

@@ -22,7 +22,7 @@ from counterfoil.store.domain.states import Policy
 from counterfoil.store.errors import Forbidden, InvalidArgument, NotFound
 from journals import AGENT, ANOTHER, PERSON, START, Desk, FakeClock, as_caller, open_desk
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("store")]
 
 GATED = Policy(authority=(("pay.*", "*"),), drift={"model": "block"})
 PAY: dict[str, Any] = {"action": "pay.send", "target": "landlord", "args": {"amount": 90, "currency": "EUR"}}

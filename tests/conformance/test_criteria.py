@@ -19,7 +19,7 @@ from counterfoil.store.errors import InvalidArgument, NotFound
 from counterfoil.store.probing import ProbeFinding, ProbeSubject
 from journals import AGENT, ANOTHER, PERSON, Desk, as_caller, open_desk
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("store")]
 
 GROUP = Criterion(id="FR-001", text="System MUST group photos by date")
 SHARE = Criterion(id="FR-002", text="System MUST share an album by link")

@@ -32,7 +32,7 @@ from counterfoil.store.opening import Fresh, open_journal
 from counterfoil.store.spool import read_spool
 from journals import AGENT, ANOTHER, PERSON, SECRET, Desk, FakeClock, as_caller, open_desk
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("store")]
 
 LOOKUP = Lookup(tool="search_sent", args={"q": "subject:invoice"})
 KEYED: dict[str, Any] = {"repeat": "keyed", "key_ttl_seconds": 86_400}

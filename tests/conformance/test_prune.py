@@ -10,7 +10,7 @@ from counterfoil.store.domain.commands import Lookup, RecordProgress, Undo
 from counterfoil.store.errors import JournalUnavailable
 from journals import AGENT, PERSON, Desk, FakeClock, as_caller, open_desk
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("store")]
 
 A_DAY = 86_400.0
 MARK = "the-body-that-goes"

@@ -7,7 +7,7 @@ from counterfoil.store.domain.model import Assurance
 from counterfoil.store.domain.states import Policy
 from journals import AGENT, ANOTHER, PERSON, as_caller, open_desk
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("store")]
 
 LOOKUP = Lookup(tool="search_sent", settle_seconds=0)
 MESSAGE = {"kind": "message", "system": "smtp"}

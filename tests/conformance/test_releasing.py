@@ -13,7 +13,7 @@ from counterfoil.store.protocol import Connection
 from counterfoil.store.spool import read_spool
 from journals import AGENT, ANOTHER, PERSON, Desk, FakeClock, as_caller, open_desk
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("store")]
 
 
 async def begin(desk: Desk, *, caller: Caller = AGENT, **fields: Any) -> str:

@@ -28,7 +28,7 @@ from journals import (
     open_test_journal,
 )
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("store")]
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from counterfoil.store.domain.states import Policy
 from counterfoil.store.errors import InvalidArgument, NotFound, TooLarge
 from journals import AGENT, ANOTHER, PERSON, Desk, as_caller, open_desk
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("store")]
 
 RUN = "nightly/2026-11-29"
 REFUSED = {"status": 422}

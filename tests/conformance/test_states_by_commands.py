@@ -14,7 +14,7 @@ from conformance.states_document import STATES, Expected, read_tables
 from counterfoil.store.domain.commands import Caller
 from journals import Desk, folder_in_memory, open_desk
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("store")]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from counterfoil.store.errors import NotFound
 from counterfoil.store.probing import ProbeFinding, ProbeSubject
 from journals import AGENT, ANOTHER, Desk, FakeClock, as_caller, open_desk
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("store")]
 
 LOOKUP = Lookup(probe="sent", settle_seconds=60)
 VERIFIED = Policy(assurance=(("email.*", Assurance.VERIFIED),))

@@ -12,7 +12,7 @@ from counterfoil.store.domain.commands import Lookup, ResumePlan
 from journals import AGENT, ANOTHER, PERSON, Desk, FakeClock, open_desk
 from scenarios.tools import call_tool
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("store")]
 
 LOOKUP = Lookup(tool="mail.search", settle_seconds=0)
 AFTER_THE_LEASE = 301

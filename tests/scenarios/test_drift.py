@@ -9,7 +9,7 @@ import pytest
 from counterfoil.store.domain.states import Policy
 from journals import ANOTHER, open_desk
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("store")]
 
 CONTEXT: dict[str, Any] = {
     "model": {"id": "model-a", "version": "1"},

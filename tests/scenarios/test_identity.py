@@ -18,7 +18,7 @@ from journals import ANOTHER, Desk, open_desk
 from scenarios.servers import Server
 from scenarios.tools import call_tool
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("store")]
 
 ARGS: dict[str, Any] = {"a": 1, "b": {"c": [1, 2], "d": {"e": 1, "f": 2}}}
 STORE = Path(__file__).parents[2] / "store"

@@ -10,7 +10,7 @@ from counterfoil.store.domain.commands import Caller
 from counterfoil.store.spool import read_spool
 from journals import ANOTHER, Desk, FakeClock, open_desk
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("store")]
 
 A_DAY = 86_400
 IMPORTER = Caller(connection="cli-1", client="counterfoil", tool="cli import")

@@ -11,7 +11,7 @@ import pytest
 from counterfoil.store.domain.commands import Lookup
 from journals import AGENT, ANOTHER, FakeClock, as_caller, open_desk
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("store")]
 
 LOOKUP = Lookup(tool="mail.search", settle_seconds=300)
 

@@ -16,7 +16,7 @@ from journals import AGENT, ANOTHER, Desk, open_desk
 from scenarios.servers import Server, ServerFault
 from scenarios.tools import call_tool
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("store")]
 
 UUID = "0b9ac1de-8f9b-4b5e-9a1c-3f1f9e1d2c3b"
 TOKEN = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"

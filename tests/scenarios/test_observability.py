@@ -15,7 +15,7 @@ from journals import AGENT, ANOTHER, PERSON, Desk, FakeClock, open_desk
 from scenarios.servers import server_environment
 from scenarios.tools import call_tool
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("store")]
 
 VERBS = {
     "perform": {"first_attempt", "retry_after_failure", "repeat_safe", "repeat_keyed", "replayed"},

@@ -12,7 +12,7 @@ from journals import AGENT, ANOTHER, FakeClock, open_desk
 from scenarios.servers import Server
 from scenarios.tools import call_tool
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("store")]
 
 SLOT = "post:2026-11-29T08:00"
 

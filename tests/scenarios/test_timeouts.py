@@ -15,7 +15,7 @@ from journals import AGENT, ANOTHER, as_caller, open_desk
 from scenarios.servers import Server
 from scenarios.tools import call_tool
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("store")]
 
 LOOKUP = Lookup(tool="mail.search", args={"subject": "invoice 42"}, settle_seconds=60)
 
