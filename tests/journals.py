@@ -1,13 +1,16 @@
 """A real journal in a file, a clock that stands still until it is moved, and those who call."""
 
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+import psycopg
 
 from counterfoil.store.domain.commands import (
     BeginOperation,
@@ -41,6 +44,7 @@ __all__ = [
     "kept_at",
     "open_desk",
     "open_test_journal",
+    "plain_sql",
 ]
 
 START = round(datetime(2026, 11, 29, 12, tzinfo=UTC).timestamp()) * 1_000_000
@@ -123,6 +127,20 @@ def kept_at(place: Place) -> Iterator[None]:
         yield
     finally:
         _place = before
+
+
+def plain_sql(path: Path, *statements: str) -> list[tuple[Any, ...]]:
+    """Run SQL past the journal, as whoever has the database at hand can; give the last statement's rows.
+
+    The journal is the one that tests know by `path`, wherever it is kept.
+    """
+    place = _place(path)
+    if isinstance(place, Path):
+        with closing(sqlite3.connect(place)) as raw, raw:
+            return [raw.execute(statement).fetchall() for statement in statements][-1]
+    with psycopg.connect(place, options="-csearch_path=counterfoil") as connection:
+        cursors = [connection.execute(statement.encode()) for statement in statements]
+        return cursors[-1].fetchall() if cursors[-1].description else []
 
 
 @asynccontextmanager

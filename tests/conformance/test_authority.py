@@ -20,7 +20,7 @@ from counterfoil.store.domain.instants import micros, rfc3339
 from counterfoil.store.domain.model import ConfiguredGrant
 from counterfoil.store.domain.states import Policy
 from counterfoil.store.errors import Forbidden, InvalidArgument, NotFound
-from journals import AGENT, ANOTHER, PERSON, START, Desk, FakeClock, as_caller, open_desk
+from journals import AGENT, ANOTHER, PERSON, START, Desk, FakeClock, as_caller, open_desk, plain_sql
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("store")]
 
@@ -429,8 +429,10 @@ async def test_a_persons_grant_for_an_operation_since_a_restore_answers_for_the_
         await pay(desk)
         await grant(desk)
     clock.advance(60)
-    with sqlite3.connect(tmp_path / "journal.db") as file:
-        file.execute("INSERT INTO restores (restored_at, backed_up_at) VALUES (?, ?)", (clock.at, START))
+    plain_sql(
+        tmp_path / "journal.db",
+        f"INSERT INTO restores (restored_at, backed_up_at) VALUES ({clock.at}, {START})",
+    )
     async with open_desk(tmp_path, clock=clock, policy=GATED) as desk:
         assert await seen(desk) == {"ask: history_gap"}
         await grant(desk, action="*")
@@ -463,6 +465,7 @@ async def test_the_operators_grant_holds_while_it_stands_in_the_file_and_is_on_r
         assert listed["holds"] == "no: not in the configuration any more"
 
 
+@pytest.mark.sqlite_only
 async def test_verification_notices_grants_requests_and_uses_that_no_event_made(tmp_path: Path) -> None:
     clock = FakeClock()
     async with open_desk(tmp_path, policy=GATED, clock=clock) as desk:
@@ -499,6 +502,7 @@ async def test_nothing_crosses_namespaces(tmp_path: Path) -> None:
             await revoke(desk, given)
 
 
+@pytest.mark.sqlite_only
 async def test_a_secret_in_why_is_not_kept(tmp_path: Path) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     async with open_desk(tmp_path, policy=GATED) as desk:

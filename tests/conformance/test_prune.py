@@ -8,7 +8,7 @@ import pytest
 
 from counterfoil.store.domain.commands import Lookup, RecordProgress, Undo
 from counterfoil.store.errors import JournalUnavailable
-from journals import AGENT, PERSON, Desk, FakeClock, as_caller, open_desk
+from journals import AGENT, PERSON, Desk, FakeClock, as_caller, open_desk, plain_sql
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("store")]
 
@@ -42,8 +42,7 @@ async def done(desk: Desk, **fields: Any) -> Desk:
 
 
 def bodies(folder: Path) -> list[str]:
-    with sqlite3.connect(folder / "journal.db") as raw:
-        return [row[0] for row in raw.execute("SELECT body FROM bodies ORDER BY body")]
+    return [row[0] for row in plain_sql(folder / "journal.db", "SELECT body FROM bodies ORDER BY body")]
 
 
 def files_with(text: str, folder: Path) -> list[str]:
@@ -170,6 +169,7 @@ async def test_a_dry_run_tells_the_same_and_removes_nothing(tmp_path: Path) -> N
         assert (await desk.journal.keeper.prune(older_than_seconds=A_DAY)).bodies == 0
 
 
+@pytest.mark.sqlite_only
 async def test_reclaiming_leaves_nothing_of_what_was_pruned_on_the_disk(tmp_path: Path) -> None:
     """G-1: the file gets smaller by what is told.
 
@@ -196,6 +196,7 @@ async def test_reclaiming_leaves_nothing_of_what_was_pruned_on_the_disk(tmp_path
         assert (facts["temp_store"], facts["journal_size_limit"]) == ("2", str(16 * 1024 * 1024))
 
 
+@pytest.mark.sqlite_only
 async def test_a_journal_that_somebody_reads_keeps_its_space_for_later(tmp_path: Path) -> None:
     clock = FakeClock()
     async with open_desk(tmp_path, clock=clock, busy_timeout_seconds=0.1) as desk:
@@ -223,9 +224,11 @@ async def test_a_repeat_of_a_pruned_body_is_granted_only_to_who_still_has_it(tmp
         # Reopened with an attempt in doubt, by way of a dispute and a person's word about the receipt.
         await desk.receipt(external_id="m-late")
         await desk.reconcile("performed", caller=PERSON, external_id="m-late", kind="message", system="smtp")
-        with sqlite3.connect(tmp_path / "journal.db") as raw:
-            raw.execute("UPDATE receipts SET is_accepted = 0, is_set_aside = 1")
-            raw.execute("UPDATE operations SET state = 'in_doubt', standing_receipts = 0")
+        plain_sql(
+            tmp_path / "journal.db",
+            "UPDATE receipts SET is_accepted = 0, is_set_aside = 1",
+            "UPDATE operations SET state = 'in_doubt', standing_receipts = 0",
+        )
         assert await desk.state() == "in_doubt"
         assert words(await desk.check()) == "reconcile in_doubt"
         assert words(await desk.begin(payload="worded anew", **keyed)) == "reconcile in_doubt"

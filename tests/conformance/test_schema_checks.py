@@ -2,20 +2,53 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from sqlite3 import Connection, IntegrityError, connect
+from sqlite3 import IntegrityError, connect
 from typing import Any
 
 import anyio
+import psycopg
 import pytest
 
 from conformance.states_reaching import REFUSED, UNDOING
-from journals import PERSON, open_desk
+from counterfoil.store.postgres.translation import translate
+from journals import PERSON, kept_at, open_desk
+from postgres_cluster import Cluster
 
 
-@pytest.fixture(scope="module")
-def every_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+class OnPostgresql:
+    """The same tables in PostgreSQL, with SQLite's words for what may not be."""
+
+    def __init__(self, url: str) -> None:
+        self._raw = psycopg.connect(url, options="-csearch_path=counterfoil", autocommit=True)
+        self.close = self._raw.close
+
+    def execute(self, sql: str, parameters: Any = None) -> Any:
+        given = {} if parameters is None else parameters
+        try:
+            return self._raw.execute(translate(sql).replace("?", "%s").encode(), given)
+        except psycopg.IntegrityError as error:
+            words = {"23505": "UNIQUE", "23503": "FOREIGN KEY"}
+            raise IntegrityError(words.get(error.sqlstate or "", str(error))) from error
+        except psycopg.DataError as error:
+            raise IntegrityError(str(error)) from error
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def every_state(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A journal with one operation in each state, its run named after it."""
     folder = tmp_path_factory.mktemp("schema")
+    if request.param == "postgresql":
+        cluster: Cluster = request.getfixturevalue("cluster")
+        with cluster.lending() as place:
+            with kept_at(place):
+                _fill(folder)
+            yield place(folder / "journal.db")
+    else:
+        _fill(folder)
+        yield folder / "journal.db"
+
+
+def _fill(folder: Path) -> None:
 
     async def fill() -> None:
         async with open_desk(folder) as desk:
@@ -39,21 +72,24 @@ def every_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
             await desk.at("key-1", run="in_progress").begin()
 
     anyio.run(fill)
-    return folder / "journal.db"
 
 
 @pytest.fixture
-def rows(every_state: Path) -> Iterator[Connection]:
+def rows(every_state: Path | str) -> Iterator[Any]:
     """The journal's tables, with whatever a test does to them taken back."""
-    connection = connect(every_state, isolation_level=None)
-    connection.execute("PRAGMA foreign_keys = ON")
+    connection: Any
+    if isinstance(every_state, str):
+        connection = OnPostgresql(every_state)
+    else:
+        connection = connect(every_state, isolation_level=None)
+        connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("BEGIN")
     yield connection
     connection.execute("ROLLBACK")
     connection.close()
 
 
-def test_every_state_is_on_file(rows: Connection) -> None:
+def test_every_state_is_on_file(rows: Any) -> None:
     found = rows.execute("SELECT run, state FROM operations WHERE key = 'key-1'").fetchall()
     assert len(found) == 9
     assert all(run == state for run, state in found)
@@ -107,7 +143,7 @@ IMPOSSIBLE_OPERATIONS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("run", "changes"), IMPOSSIBLE_OPERATIONS.values(), ids=IMPOSSIBLE_OPERATIONS.keys())
-def test_an_operation_cannot_be(rows: Connection, run: str, changes: dict[str, Any]) -> None:
+def test_an_operation_cannot_be(rows: Any, run: str, changes: dict[str, Any]) -> None:
     assignments = ", ".join(f"{name} = :{name}" for name in changes)
     with pytest.raises(IntegrityError):
         rows.execute(
@@ -130,13 +166,13 @@ IMPOSSIBLE_ATTEMPTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("changes", IMPOSSIBLE_ATTEMPTS.values(), ids=IMPOSSIBLE_ATTEMPTS.keys())
-def test_an_attempt_cannot_be(rows: Connection, changes: dict[str, Any]) -> None:
+def test_an_attempt_cannot_be(rows: Any, changes: dict[str, Any]) -> None:
     assignments = ", ".join(f"{name} = :{name}" for name in changes)
     with pytest.raises(IntegrityError):
         rows.execute(f"UPDATE attempts SET {assignments} WHERE run = 'in_doubt'", changes)
 
 
-def copied(rows: Connection, table: str, run: str, **changes: Any) -> None:
+def copied(rows: Any, table: str, run: str, **changes: Any) -> None:
     """Insert a copy of a row with some columns changed."""
     cursor = rows.execute(f"SELECT * FROM {table} WHERE run = ?", (run,))
     names = [column[0] for column in cursor.description]
@@ -145,17 +181,17 @@ def copied(rows: Connection, table: str, run: str, **changes: Any) -> None:
     rows.execute(f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks})", row)
 
 
-def test_two_attempts_cannot_have_one_number(rows: Connection) -> None:
+def test_two_attempts_cannot_have_one_number(rows: Any) -> None:
     with pytest.raises(IntegrityError, match="UNIQUE"):
         copied(rows, "attempts", "in_doubt", call_id="another-call-id-1")
 
 
-def test_one_call_cannot_have_two_grants(rows: Connection) -> None:
+def test_one_call_cannot_have_two_grants(rows: Any) -> None:
     with pytest.raises(IntegrityError, match="UNIQUE"):
         copied(rows, "attempts", "in_doubt", number=2)
 
 
-def test_a_second_attempt_of_another_call_can_be(rows: Connection) -> None:
+def test_a_second_attempt_of_another_call_can_be(rows: Any) -> None:
     copied(rows, "attempts", "in_doubt", number=2, call_id="another-call-id-1")
 
 
@@ -167,7 +203,7 @@ def test_a_second_attempt_of_another_call_can_be(rows: Connection) -> None:
     ],
     ids=["one id under two keys", "two ids under one key"],
 )
-def test_an_operation_has_one_key_and_one_id(rows: Connection, changes: dict[str, Any]) -> None:
+def test_an_operation_has_one_key_and_one_id(rows: Any, changes: dict[str, Any]) -> None:
     with pytest.raises(IntegrityError, match="UNIQUE"):
         copied(rows, "operations", "in_doubt", **changes)
 
@@ -184,17 +220,17 @@ IMPOSSIBLE_RECEIPTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("changes", IMPOSSIBLE_RECEIPTS.values(), ids=IMPOSSIBLE_RECEIPTS.keys())
-def test_a_receipt_cannot_be(rows: Connection, changes: dict[str, Any]) -> None:
+def test_a_receipt_cannot_be(rows: Any, changes: dict[str, Any]) -> None:
     assignments = ", ".join(f"{name} = :{name}" for name in changes)
     with pytest.raises(IntegrityError):
         rows.execute(f"UPDATE receipts SET {assignments} WHERE run = 'succeeded'", changes)
 
 
-def test_two_events_cannot_have_one_place_in_the_log(rows: Connection) -> None:
+def test_two_events_cannot_have_one_place_in_the_log(rows: Any) -> None:
     with pytest.raises(IntegrityError, match="UNIQUE"):
         copied(rows, "events", "succeeded")
 
 
-def test_an_operation_with_a_history_cannot_be_deleted(rows: Connection) -> None:
+def test_an_operation_with_a_history_cannot_be_deleted(rows: Any) -> None:
     with pytest.raises(IntegrityError, match="FOREIGN KEY"):
         rows.execute("DELETE FROM operations WHERE run = 'succeeded'")

@@ -235,6 +235,7 @@ async def test_a_receipt_of_what_was_never_begun_is_kept_and_marked(tmp_path: Pa
             assert (attempt["attempt"], attempt["granted_as"]) == (0, "unannounced")
 
 
+@pytest.mark.sqlite_only
 async def test_no_secret_reaches_the_disk_or_an_answer(tmp_path: Path) -> None:
     """M-9: in headers, addresses, PEM, receipts and errors; a changed one is told.
 

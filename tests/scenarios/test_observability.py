@@ -48,6 +48,7 @@ VERBS = {
 """CONTRACT.md, section 4, written down a second time."""
 
 
+@pytest.mark.sqlite_only
 async def test_health_fails_with_its_cause_where_the_journal_is_broken(tmp_path: Path) -> None:
     """O-1: fit for use, then with overwritten pages; the exit code tells as well as the words.
 

@@ -164,6 +164,7 @@ async def test_a_known_failure_is_retried_and_an_unknown_one_is_held(tmp_path: P
         assert [(await place.check())["attempts_in_all"] for place in (known, unknown)] == [2, 1]
 
 
+@pytest.mark.sqlite_only
 async def test_a_begin_that_commits_after_its_caller_gave_up_is_granted_once(tmp_path: Path) -> None:
     """T-6: the same call again gets its own grant back, another call waits; there is one attempt.
 

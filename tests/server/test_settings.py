@@ -138,9 +138,47 @@ def test_another_journal_url_is_refused_with_the_accepted_form(tmp_path: Path, u
         settings(tmp_path, journal=url)
 
 
-def test_postgresql_is_refused_as_not_supported_yet(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="not supported in this version"):
-        settings(tmp_path, journal="postgresql://host/db")
+SECRET_WORD = "s3cret"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        (f"postgresql://me:{SECRET_WORD}@host:5433/db", "postgresql://me@host:5433/db"),
+        (f"postgres://me:a%40{SECRET_WORD}@one,two:6/db", "postgresql://me@one,two:6/db"),
+        (
+            f"postgresql:///db?host=/run/pg&password={SECRET_WORD}&sslmode=verify-full&sslpassword={SECRET_WORD}",
+            "postgresql:///db?host=/run/pg&sslmode=verify-full",
+        ),
+        ("postgresql://[::1]:5432/db", "postgresql://[::1]:5432/db"),
+        ("postgresql://", "postgresql://"),
+    ],
+)
+def test_the_url_of_a_database_is_kept_whole_and_shown_without_its_secrets(
+    tmp_path: Path, url: str, shown: str
+) -> None:
+    loaded = settings(tmp_path, journal=url)
+    assert (loaded.place, loaded.journal, loaded.journal_path) == (url, shown, None)
+    assert SECRET_WORD not in repr(loaded)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://me:{SECRET_WORD}/x@host/db",
+        f"postgresql://me:{SECRET_WORD}?x@host/db",
+        f"postgresql://me:{SECRET_WORD}#x@host/db",
+        f"postgresql://me:12?{SECRET_WORD}@host/db",
+        f"postgresql://host:{SECRET_WORD}/db",
+        f"postgresql://host/db?pasword={SECRET_WORD}",
+        f"postgresql://host/db?{SECRET_WORD}",
+        f"postgresql:{SECRET_WORD}",
+    ],
+)
+def test_a_url_that_is_not_understood_is_refused_and_never_repeated(tmp_path: Path, url: str) -> None:
+    with pytest.raises(SettingsError, match="give postgresql://USER@HOST:PORT/DATABASE") as refused:
+        settings(tmp_path, journal=url)
+    assert SECRET_WORD not in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,10 @@ def journal_opener(settings: "Settings") -> "JournalOpener":
 
 
 @asynccontextmanager
-async def open_from(settings: "Settings") -> "AsyncIterator[Journal]":
-    """Open the journal of `settings`, making it where there is none; closed when the block ends.
+async def open_from(settings: "Settings", *, is_made: bool = True) -> "AsyncIterator[Journal]":
+    """Open the journal of `settings`; closed when the block ends.
+
+    Where there is none it is made, unless it would be one in PostgreSQL and `is_made` is off.
 
     Raises:
         JournalUnavailable, UnsupportedVersion: it cannot be used, with the reason.
@@ -40,7 +42,8 @@ async def open_from(settings: "Settings") -> "AsyncIterator[Journal]":
 
     fresh = Fresh(journal_id=f"jr_{secrets.token_hex(12)}", secret=secrets.token_hex(_SECRET_BYTES))
     async with open_journal(
-        settings.journal_path,
+        settings.place,
+        is_made=is_made,
         fresh=fresh,
         namespace=settings.namespace,
         policy=policy_of(settings),

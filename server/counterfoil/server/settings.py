@@ -41,13 +41,15 @@ _NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@:/+-]{0,99}")
 class Settings:
     """What a process was told. Durations in seconds.
 
-    `journal` is the URL, `journal_path` the file that it names. `operator_secret_sha256` is what an
+    `journal` is the URL as it may be shown; `journal_path` is the file that it names, None for a database of
+    PostgreSQL, which `journal_url` names, password and all. `operator_secret_sha256` is what an
     operator's secret is compared with. `conversation` and `traceparent` are what the environment tells of the
     caller. `has_traces`: spans are wanted.
     """
 
     journal: str
-    journal_path: Path
+    journal_path: Path | None
+    journal_url: str | None = field(default=None, repr=False)
     namespace: str = "default"
     tools: str = "all"
     log_level: str = "warning"
@@ -70,6 +72,14 @@ class Settings:
     traceparent: str | None = None
     has_traces: bool = False
 
+    @property
+    def place(self) -> Path | str:
+        """Where the journal is: a file, or the URL of a database. Not to be shown."""
+        place = self.journal_url if self.journal_path is None else self.journal_path
+        if place is None:
+            raise LookupError("settings without a journal")
+        return place
+
 
 def load_settings(
     *,
@@ -90,9 +100,13 @@ def load_settings(
 
     configuration = _configuration(chosen("config"), environ, platform)
     url = chosen("journal") or configuration.journal
+    path: Path | None = None
+    database: str | None = None
     if url is None:
         path = _data_folder(environ, platform) / "journal.db"
         url = f"sqlite://{path}"
+    elif url.startswith(("postgresql:", "postgres:")):
+        database, url = url, _shown(url)
     else:
         path = _journal_path(url, _home(environ))
     namespace = chosen("namespace") or configuration.namespace
@@ -107,6 +121,7 @@ def load_settings(
     return Settings(
         journal=url,
         journal_path=path,
+        journal_url=database,
         namespace=namespace,
         tools=_one_of("tools", chosen("tools") or "all", TOOL_SETS),
         log_level=_one_of("log", (chosen("log") or "warning").lower(), LOG_LEVELS),
@@ -163,16 +178,25 @@ def _absolute(folder: str | None) -> Path | None:
     return Path(folder) if folder and Path(folder).is_absolute() else None
 
 
+def _shown(url: str) -> str:
+    """Give the URL of a database as it may be shown; one that is not understood is not repeated at all."""
+    from counterfoil.store.postgres.address import shown_url
+
+    try:
+        return shown_url(url)
+    except ValueError as error:
+        raise SettingsError("journal", str(error)) from None
+
+
 def _journal_path(url: str, home: Path) -> Path:
     """Give the file that a journal URL names; it is absolute, so that every client opens the same one."""
     form = (
-        "sqlite:///PATH with an absolute path, e.g. sqlite:////home/me/journal.db or sqlite:///~/journal.db"
+        "sqlite:///PATH with an absolute path, e.g. sqlite:////home/me/journal.db or sqlite:///~/journal.db; "
+        "or postgresql://USER@HOST/DATABASE"
     )
     if url.startswith(("/", "~")):
         url = f"sqlite:///{url}"
     parts = urlsplit(url)
-    if parts.scheme in ("postgresql", "postgres"):
-        raise SettingsError("journal", f"postgresql is not supported in this version; give {form}")
     if parts.scheme != "sqlite" or parts.netloc or parts.query or parts.fragment:
         raise SettingsError("journal", f"give {form}")
     path = unquote(parts.path)

@@ -14,7 +14,7 @@ from counterfoil.server.people.doctor import doctor
 from counterfoil.server.people.ending import finish, release
 from counterfoil.server.people.granting import grant, requests
 from counterfoil.server.people.health import check
-from counterfoil.server.people.keeping import backup, prune, restore
+from counterfoil.server.people.keeping import backup, migrate, prune, restore
 from counterfoil.server.people.looking import find, plan, runs, show
 from counterfoil.server.people.moving import export, import_
 from counterfoil.server.people.output import prepare_streams, tell, write_json
@@ -34,7 +34,7 @@ _SECTIONS = {
     "Look": ("runs", "plan", "show", "find", "tail", "spec"),
     "Settle": ("reconcile", "close", "release", "finish"),
     "Permit": ("requests", "grant"),
-    "Care": ("check", "doctor", "verify", "backup", "restore", "prune"),
+    "Care": ("check", "doctor", "verify", "backup", "restore", "prune", "migrate"),
     "Move": ("export", "import"),
     "Connect": ("serve", "config", "demo"),
 }
@@ -85,6 +85,7 @@ for _command in (
     backup,
     restore,
     prune,
+    migrate,
     export,
     import_,
     serve,
@@ -136,7 +137,7 @@ def _say_usage(request: Request, error: click.ClickException) -> int:
 
 def _say_fault(request: Request, fault: Fault) -> int:
     is_about_journal = isinstance(fault, JournalUnavailable | UnsupportedVersion)
-    path = str(request.settings.journal_path)
+    path = str(request.settings.journal_path or request.settings.journal)
     if request.as_json:
         told = json.loads(fault_text(fault))
         write_json({**told, **({"journal": path} if is_about_journal else {})})

@@ -61,7 +61,8 @@ def config(request: Request, client: str, *, with_uvx: bool, tools: str | None) 
     for name in _PASSED_ON:
         if request.flags.get(name) or os.environ.get(f"COUNTERFOIL_{name.upper()}"):
             value = {
-                "journal": str(settings.journal_path),
+                # Of a database's URL only what may be shown: a password stands in ~/.pgpass or PGPASSWORD.
+                "journal": str(settings.journal_path or settings.journal),
                 "namespace": settings.namespace,
                 "config": str(settings.config_path and settings.config_path.absolute()),
             }[name]

@@ -128,7 +128,7 @@ def _probes_shown(probes: list[dict[str, Any]]) -> Any:
 def _unavailable(settings: Settings, fault: Fault) -> Any:
     return show.facts(
         [
-            ("journal", show.plain(settings.journal_path)),
+            ("journal", show.plain(settings.journal_path or settings.journal)),
             ("status", Text("unavailable", "bold red")),
             ("problem", show.plain(fault.message, "red")),
             ("to do", show.plain(fault.fix)),
@@ -137,7 +137,7 @@ def _unavailable(settings: Settings, fault: Fault) -> Any:
 
 
 def _reasons(found: Examination) -> list[str]:
-    return [name for name in found.facts if name not in ("engine", "path", "size_bytes")]
+    return [name for name in found.facts if name not in ("engine", "path", "location", "size_bytes")]
 
 
 def _settings(settings: list[dict[str, Any]]) -> Any:

@@ -177,12 +177,13 @@ def check(request: Request) -> int:
 def examination_lines(found: Examination) -> Any:
     """Show an examination: the word first, then what stands behind it."""
     facts = found.facts
+    version = facts.get("sqlite_version") or facts.get("server_version", "")
     file = ", ".join(
         filter(
             None,
             (
-                f"{facts.get('engine')} {facts.get('sqlite_version', '')}".strip(),
-                facts.get("journal_mode"),
+                f"{facts.get('engine')} {version}".strip(),
+                facts.get("journal_mode") or facts.get("isolation"),
                 facts.get("file_system"),
                 f"mode {facts['file_mode']}" if "file_mode" in facts else None,
                 show.size(int(facts["size_bytes"])) if "size_bytes" in facts else None,
@@ -202,7 +203,7 @@ def examination_lines(found: Examination) -> Any:
                     ("to do", show.plain(problem["fix"])),
                 )
             ),
-            ("journal", show.plain(facts.get("path"))),
+            ("journal", show.plain(facts.get("path") or facts.get("location"))),
             ("", show.plain(file)),
             ("runs", show.plain(found.runs)),
             ("operations", show.counts(settled)),

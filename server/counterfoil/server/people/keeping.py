@@ -1,6 +1,7 @@
 """Keeps the journal's file: `backup` while servers run, `restore` with what it cannot know, and `prune`."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +9,7 @@ import anyio
 import click
 from rich.text import Text
 
+from counterfoil.server.opener import open_from
 from counterfoil.server.people import rendering as show
 from counterfoil.server.people.output import tell, write, write_json
 from counterfoil.server.people.person import (
@@ -20,13 +22,13 @@ from counterfoil.server.people.request import Request
 from counterfoil.server.people.teaching import teaching_command
 from counterfoil.store.domain.instants import rfc3339
 from counterfoil.store.domain.untrusted import escape_untrusted
-from counterfoil.store.errors import Forbidden, JournalUnavailable
+from counterfoil.store.errors import Forbidden, InvalidArgument, JournalUnavailable
 
 if TYPE_CHECKING:
     from counterfoil.store.pruning import Pruned
     from counterfoil.store.restoring import Restored
 
-__all__ = ["backup", "prune", "restore"]
+__all__ = ["backup", "migrate", "prune", "restore"]
 
 _UNITS = {"h": 3_600, "d": 86_400, "w": 7 * 86_400}
 _ALL = "every run"
@@ -70,6 +72,40 @@ def backup(request: Request, file: Path) -> int:
                         ("backup", show.plain(str(target))),
                         ("size", show.plain(show.size(made.size_bytes))),
                         ("as of", show.plain(rfc3339(made.backed_up_at))),
+                    ]
+                )
+            )
+        )
+    return 0
+
+
+@teaching_command(
+    short="make the journal, or bring its schema up to date",
+    examples=["counterfoil migrate --journal postgresql://operator@db.example.org/counterfoil"],
+)
+def migrate(request: Request) -> int:
+    """Make the journal where there is none, and bring its schema to the version that this program knows.
+
+    A server does the same when it starts, so this is needed only where the server's user may not change a
+    database's tables: then an operator who may runs it first. Several may run it at once; one does the work.
+    An older program refuses a journal that a newer one has migrated.
+    """
+
+    async def work() -> Mapping[str, str]:
+        async with open_from(request.settings) as journal:
+            return await journal.database.facts()
+
+    facts = anyio.run(work)
+    place = facts.get("path") or facts.get("location")
+    if request.as_json:
+        write_json({"journal": place, "engine": facts["engine"], "schema_version": facts["schema_version"]})
+    else:
+        write(
+            show.rendered(
+                show.facts(
+                    [
+                        ("journal", show.plain(place)),
+                        ("schema", show.plain(f"version {facts['schema_version']}, the newest known")),
                     ]
                 )
             )
@@ -135,6 +171,13 @@ def _restore(request: Request, file: Path, *, force: bool) -> int:
     from counterfoil.store.restoring import restore_journal
 
     settings = request.settings
+    if settings.journal_path is None:
+        raise InvalidArgument(
+            "journal",
+            "is a database, which is restored with its own tools",
+            accepted="a journal in a file; for PostgreSQL see docs/postgresql.md",
+        )
+    target = settings.journal_path
     stamp = re.sub(r"\D", "", rfc3339(read_clock().at))[:14]
 
     source = file.absolute()
@@ -142,7 +185,7 @@ def _restore(request: Request, file: Path, *, force: bool) -> int:
     async def work() -> "Restored":
         return await restore_journal(
             source,
-            settings.journal_path,
+            target,
             clock=read_clock,
             policy=policy_of(settings),
             caller=request.caller("restore"),

@@ -48,13 +48,13 @@ class Request:
         """
         path = self.settings.journal_path
         # Where only its side files are left, opening it says so.
-        if not path.exists() and not any(path.parent.glob(f"{path.name}-*")):
+        if path is not None and not path.exists() and not any(path.parent.glob(f"{path.name}-*")):
             raise JournalUnavailable(
                 f"there is no journal at {path}",
                 fix="a server makes it when a client first calls a tool; if there should be one, check "
                 "--journal and COUNTERFOIL_JOURNAL (`counterfoil doctor` shows what counts)",
             )
-        async with open_from(self.settings) as journal:
+        async with open_from(self.settings, is_made=False) as journal:
             yield journal
 
     def caller(self, command: str, *, is_person: bool = False) -> Caller:

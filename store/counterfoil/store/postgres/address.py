@@ -89,6 +89,7 @@ def shown_url(url: str) -> str:
     database = parts.path.removeprefix("/")
     if (
         parts.scheme not in SCHEMES
+        or not url.startswith(f"{parts.scheme}://")
         or "#" in url
         or not all(_HOSTS.fullmatch(host) for host in hosts.split(","))
         or not (_PLAIN.fullmatch(user) and _PLAIN.fullmatch(database))
