@@ -205,6 +205,7 @@ class PostgresDatabase:
         self._gives_time = gives_time
         self._patience = patience
         self._is_closed = False
+        self._lent = 0
         self._turns: WeakValueDictionary[Run, anyio.Lock] = WeakValueDictionary()
 
     async def __aenter__(self) -> Self:
@@ -219,7 +220,7 @@ class PostgresDatabase:
         """Run `work` in one serializable transaction and return its result once that is durable.
 
         As `Database.write` promises. SERIALIZABLE: what `work` read is still so when it commits, in whatever
-        run it lies; of two that contradict each other the later is run again, for `busy_seconds` at most.
+        run it lies; of two that contradict each other the later is run again, for `statement_seconds` at most.
         """
         failpoint("before_begin")
         return await self._repeated(work, is_read_only=False)
@@ -299,9 +300,11 @@ class PostgresDatabase:
             raise closed() from None
         except PoolTimeout as error:
             raise self._none_free() from error
+        self._lent += 1
         try:
             yield session
         finally:
+            self._lent -= 1
             with anyio.CancelScope(shield=True):
                 try:
                     await session.end(self._patience)
@@ -309,11 +312,10 @@ class PostgresDatabase:
                     await self._pool.putconn(session)
 
     def _none_free(self) -> JournalUnavailable:
-        stats = self._pool.get_stats()
-        if stats.get("pool_size", 0) >= self._pool.max_size and not stats.get("connections_lost"):
+        if self._lent >= self._pool.max_size:
             problem = f"all {self._pool.max_size} connections to the database are in use"
         else:
-            problem = "there is no connection to the database: it cannot be reached, or all are in use"
+            problem = "there is no connection to the database: it cannot be reached"
         return JournalUnavailable(
             f"{problem}; nothing was recorded",
             fix="do not act; send the same call again in a moment",

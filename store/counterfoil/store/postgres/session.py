@@ -41,9 +41,11 @@ Result = TypeVar("Result")
 class Patience:
     """How long what is waited for. Seconds.
 
-    `busy_seconds`: for a free connection, for a lock, and for a transaction that loses races to go through.
-    `statement_seconds`: what the server lets one statement take, a commit's wait for a standby included.
-    `silence_seconds`: for any answer at all; then the connection is given up: the server is paused or gone.
+    `busy_seconds`: for a free connection, and for a lock.
+    `statement_seconds`: what the server lets one statement take, and how long a transaction that loses races
+    is run again.
+    `silence_seconds`: for any answer at all, also that of a commit which waits for a standby; then the
+    connection is given up: the server is paused or gone.
     """
 
     busy_seconds: float = 5.0
