@@ -4,7 +4,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from counterfoil.store.domain.states import Policy
 from counterfoil.store.probing import ProbeFinding, ProbeSubject
 from counterfoil.store.protocol import Connection
 from counterfoil.store.rows import load_operation
-from journals import PERSON, Desk, FakeClock, after, as_caller, open_desk
+from journals import PERSON, Desk, FakeClock, Place, after, as_caller, kept_at, open_desk
 from stateful.model import (
     DEADLINE,
     MOVES,
@@ -74,12 +74,15 @@ class Stub:
 
 
 class JournalMachine(RuleBasedStateMachine):
-    """The journal in a file of its own, on an event loop of its own, and three operations.
+    """A journal of its own, on an event loop of its own, and three operations.
 
     `traits` says what is special about each: see `TRAITS`; the first is always plain.
     """
 
     traits: tuple[str, str, str] = ("plain", "plain", "plain")
+
+    lending: Callable[[], AbstractContextManager[Place]] | None = None
+    """Lends a place where journals lie; in files of a folder where there is none."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,6 +90,8 @@ class JournalMachine(RuleBasedStateMachine):
         self.clock = FakeClock()
         self.set_back = 0
         self.stack = ExitStack()
+        if self.lending is not None:
+            self.stack.enter_context(kept_at(self.stack.enter_context(self.lending())))
         self.portal = self.stack.enter_context(start_blocking_portal())
         self.probe = Stub()
         self.known: list[Known] = []

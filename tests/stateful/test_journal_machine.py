@@ -5,9 +5,11 @@ Longer, with the same code: `COUNTERFOIL_LONG=1 uv run pytest tests/stateful`.
 
 from typing import ClassVar
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from crash.sessions import LONG
+from postgres_cluster import Cluster
 from stateful.model import TRAITS
 from stateful.run_machine import WholeMachine
 
@@ -50,6 +52,22 @@ TestVerifiedAndWaiting = VerifiedAndWaiting.TestCase
 TestLimitedAndEnding = LimitedAndEnding.TestCase
 TestPlain.settings = TestPermittedAndUndone.settings = SETTINGS
 TestVerifiedAndWaiting.settings = TestLimitedAndEnding.settings = SETTINGS
+
+
+class InPostgresql(WholeMachine):
+    """The same in a database of PostgreSQL: a plain operation, a gated one, and one that undoes the first."""
+
+    traits: ClassVar = ("plain", "gated", "undoing")
+
+
+@pytest.fixture
+def in_postgresql(cluster: Cluster) -> None:
+    """Let the machines lay their journals there."""
+    InPostgresql.lending = cluster.lending
+
+
+TestInPostgresql = pytest.mark.usefixtures("in_postgresql")(InPostgresql.TestCase)
+TestInPostgresql.settings = settings(SETTINGS, max_examples=250 if LONG else 8)
 
 
 def test_everything_special_about_an_operation_is_tried() -> None:

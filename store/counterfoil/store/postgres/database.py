@@ -220,7 +220,7 @@ class PostgresDatabase:
         """Run `work` in one serializable transaction and return its result once that is durable.
 
         As `Database.write` promises. SERIALIZABLE: what `work` read is still so when it commits, in whatever
-        run it lies; of two that contradict each other the later is run again, for `statement_seconds` at most.
+        run it lies; of two that contradict each other the later is run again, `statement_seconds` at most.
         """
         failpoint("before_begin")
         return await self._repeated(work, is_read_only=False)

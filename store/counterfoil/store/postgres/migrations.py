@@ -21,6 +21,16 @@ _FILE = re.compile(r"^(?P<number>[0-9]{4})_[a-z0-9_]+\.sql$")
 _LOCK = int.from_bytes(b"CtFl")
 """The key of the advisory lock, which the whole database shares with whoever else takes such locks."""
 
+_IS_THERE = f"""
+    SELECT
+        EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = '{SCHEMA}') AS has_schema,
+        EXISTS (
+            SELECT 1 FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+            WHERE nspname = '{SCHEMA}' AND relname = 'schema_version'
+        ) AS has_tables
+"""
+"""Asked of the catalog's tables, because to_regclass answers from a cache that may be older than the lock."""
+
 _AT = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS at"
 
 
@@ -39,10 +49,8 @@ def load_steps(folder: Traversable | None = None) -> tuple[tuple[str, ...], ...]
 
 async def schema_version(session: Session, patience: Patience) -> int:
     """Give the version of the journal's schema in the database; 0 where there is no journal."""
-    found = await _row(
-        session, f"SELECT to_regclass('{SCHEMA}.schema_version') IS NOT NULL AS found", patience
-    )
-    if not found["found"]:
+    found = await _row(session, _IS_THERE, patience)
+    if not found["has_tables"]:
         return 0
     row = await _row(session, f"SELECT version FROM {SCHEMA}.schema_version", patience)
     return int(row["version"])
@@ -90,10 +98,8 @@ async def _take_step(
             values = dict(fresh_values)
             if gives_time:
                 values["created_at"] = (await _row(session, _AT, patience))["at"]
-            if not (
-                await _row(session, f"SELECT to_regnamespace('{SCHEMA}') IS NOT NULL AS found", patience)
-            )["found"]:
-                # Asked first, because IF NOT EXISTS needs the right to make one even where it is there.
+            # Asked first, because IF NOT EXISTS needs the right to make one even where it is there.
+            if not (await _row(session, _IS_THERE, patience))["has_schema"]:
                 await answered(session.execute(f"CREATE SCHEMA {SCHEMA}"), patience)
             await answered(session.execute(f"SET LOCAL search_path = {SCHEMA}, pg_temp"), patience)
             await answered(session.execute("SET LOCAL synchronous_commit = on"), patience)
