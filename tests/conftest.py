@@ -1,9 +1,11 @@
 """Fixtures that every test may use."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
+from crash.sessions import LONG
 from journals import kept_at
 from postgres_cluster import Cluster, cluster_or_skip
 
@@ -37,11 +39,24 @@ def store(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what speaks of SQLite's file in a module of conformance tests."""
-    left_out = [item for item in items if item.get_closest_marker("sqlite_only") and _is_on_postgresql(item)]
+    """Leave out on PostgreSQL what speaks of SQLite's file, and most of what is many and decided above it."""
+    left_out: list[pytest.Item] = []
+    passed: Counter[str] = Counter()
+    for item in items:
+        if not _is_on_postgresql(item):
+            continue
+        sample = item.get_closest_marker("one_in")
+        if item.get_closest_marker("sqlite_only") is not None:
+            left_out.append(item)
+        elif sample is not None and not LONG:
+            place = item.nodeid.partition("[")[0]
+            if passed[place] % int(sample.args[0]):
+                left_out.append(item)
+            passed[place] += 1
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]
 
 
 def _is_on_postgresql(item: pytest.Item) -> bool:

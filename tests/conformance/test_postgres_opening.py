@@ -83,6 +83,28 @@ async def test_a_making_that_breaks_off_leaves_no_journal(fresh: str) -> None:
         assert await database.read(runs) == []
 
 
+async def test_a_user_who_may_not_change_tables_serves_what_an_operator_has_made(
+    cluster: Cluster, fresh: str
+) -> None:
+    name = fresh.split("@/")[1].split("?")[0]
+    limited = fresh.replace("counterfoil@", "limited@")
+    cluster.run("DROP ROLE IF EXISTS limited; CREATE ROLE limited LOGIN")
+    with pytest.raises(JournalUnavailable, match="this user may not do that in the database") as fault:
+        async with opened(limited):
+            pass
+    assert "counterfoil migrate" in fault.value.fix
+    async with opened(fresh):
+        pass
+    cluster.run(
+        "GRANT USAGE ON SCHEMA counterfoil TO limited;"
+        "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA counterfoil TO limited",
+        database=name,
+    )
+    async with opened(limited) as database:
+        await database.write(making("served"))
+        assert await database.read(runs) == ["served"]
+
+
 async def test_a_journal_of_a_newer_program_is_refused_at_opening_and_in_use(
     cluster: Cluster, fresh: str
 ) -> None:

@@ -20,9 +20,9 @@ __all__ = ["cli", "journal"]
 COMMANDS = (
     *("runs", "plan", "show", "find", "tail", "reconcile", "close", "check", "doctor", "verify"),
     *("serve", "config", "demo", "release", "finish"),
-    *("grant", "requests", "spec", "export", "import", "backup", "restore", "prune"),
+    *("grant", "requests", "spec", "export", "import", "backup", "restore", "prune", "migrate"),
 )
-LATER = ("copy", "migrate", "token", "gateway", "hook", "install", "uninstall", "console")
+LATER = ("copy", "token", "gateway", "hook", "install", "uninstall", "console")
 HELLO = {
     "jsonrpc": "2.0",
     "id": 0,

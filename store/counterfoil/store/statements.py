@@ -7,7 +7,7 @@ A statement is a header, its guarantee, its text:
     SELECT … WHERE namespace = :namespace AND id = :id;
 
 A dialect may replace a statement in `sql/DIALECT/overrides.sql`; the comment there has to say
-"Differs because". Nothing is converted: the text runs as it is written.
+"Differs because". Nothing is converted here: a driver that writes parameters otherwise does so itself.
 """
 
 import re
