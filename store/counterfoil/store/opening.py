@@ -73,13 +73,14 @@ async def open_journal(
             is_made=is_made,
             has_own_clock=has_own_clock,
         )
+    named = place if isinstance(place, Path) else "the journal"
     async with database:
 
         async def identity(connection: Connection) -> tuple[Row, Row | None]:
             row = await connection.fetch_one("read_journal")
             if row is None:
                 raise JournalUnavailable(
-                    f"{path} is corrupt: its own row is gone",
+                    f"{named} is corrupt: its own row is gone",
                     fix="stop; keep the file as it is, and restore a backup",
                 )
             return row, await connection.fetch_one("newest_restore")
@@ -89,7 +90,7 @@ async def open_journal(
             secret = bytes.fromhex(row["secret"])
         except ValueError as error:
             raise JournalUnavailable(
-                f"{path} is corrupt: its own row cannot be read",
+                f"{named} is corrupt: its own row cannot be read",
                 fix="stop; keep the file as it is, and restore a backup",
             ) from error
         restored_at = None if restore is None else restore["restored_at"]

@@ -7,9 +7,10 @@ asked whether it is NULL gets its type: PostgreSQL cannot tell it from there, an
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
-from counterfoil.store.statements import Statement, Statements
+from counterfoil.store.statements import Statements
 
 __all__ = ["split", "translate", "translated"]
 
@@ -47,12 +48,7 @@ def translate(sql: str) -> str:
 
 def translated(statements: Statements) -> Statements:
     """Give the statements of the dialect as the driver takes them."""
-    return Statements(
-        {
-            name: Statement(name=name, guarantee=of.guarantee, sql=translate(of.sql))
-            for name, of in statements.items()
-        }
-    )
+    return Statements({name: replace(of, sql=translate(of.sql)) for name, of in statements.items()})
 
 
 def split(script: str) -> Iterator[str]:
