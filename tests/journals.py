@@ -41,6 +41,7 @@ __all__ = [
     "after",
     "as_caller",
     "folder_in_memory",
+    "journal_url",
     "kept_at",
     "open_desk",
     "open_test_journal",
@@ -127,6 +128,12 @@ def kept_at(place: Place) -> Iterator[None]:
         yield
     finally:
         _place = before
+
+
+def journal_url(path: Path) -> str:
+    """Give the URL of the journal that tests know by `path`, as a command takes it."""
+    place = _place(path)
+    return place if isinstance(place, str) else f"sqlite:///{place}"
 
 
 def plain_sql(path: Path, *statements: str) -> list[tuple[Any, ...]]:

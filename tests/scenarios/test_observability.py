@@ -11,7 +11,7 @@ import pytest
 from counterfoil.store.domain.commands import BeginOperation, CheckOperation, Lookup, OperationRef, ResumePlan
 from counterfoil.store.domain.instants import parse_rfc3339
 from counterfoil.store.errors import Fault
-from journals import AGENT, ANOTHER, PERSON, Desk, FakeClock, open_desk
+from journals import AGENT, ANOTHER, PERSON, Desk, FakeClock, journal_url, open_desk
 from scenarios.servers import server_environment
 from scenarios.tools import call_tool
 
@@ -251,7 +251,7 @@ async def _health(folder: Path) -> tuple[int, dict[str, Any]]:
     """Ask `counterfoil check` as a monitor does; gives its exit code and what it printed."""
     command = [sys.executable, "-m", "counterfoil.server", "check", "--json"]
     ended = await anyio.run_process(
-        [*command, "--journal", f"sqlite:///{folder / 'journal.db'}"],
+        [*command, "--journal", journal_url(folder / "journal.db")],
         check=False,
         env=server_environment(folder),
     )

@@ -29,3 +29,28 @@ SELECT COUNT(*) AS runs, COALESCE(SUM(operations), 0)::bigint AS operations,
     COALESCE(SUM(last_seq), 0)::bigint AS events
 FROM runs
 WHERE namespace = :namespace AND (:run IS NULL OR run = :run);
+
+-- name: look_alikes
+-- Candidates only: the domain decides what looks alike. Of many, those that cannot be set aside come first.
+-- Garbled text comes as bytes.
+-- Differs because before a table has statistics PostgreSQL asks the inner query anew for each operation of the run;
+-- made an array, it is asked once.
+SELECT * FROM operations
+WHERE namespace = :namespace AND run = :run AND id <> :id
+    AND key = ANY (ARRAY(
+        SELECT key FROM operations
+        WHERE namespace = :namespace AND run = :run AND action = :action AND target_folded = :target_folded
+            AND (target_folded <> '' OR fingerprint = :fingerprint)
+        UNION ALL
+        SELECT key FROM operations
+        WHERE namespace = :namespace AND run = :run AND action = :action AND args_digest = :args_digest
+            AND (target_folded = '' OR :target_folded = ''
+                OR replace(target_folded, :target_folded, '') <> target_folded
+                OR replace(:target_folded, target_folded, '') <> :target_folded)
+    ))
+ORDER BY
+    CASE state WHEN 'succeeded' THEN 1 WHEN 'timed_out' THEN 1 WHEN 'cancelled' THEN 1 WHEN 'compensated' THEN 1
+        ELSE 0 END,
+    CASE WHEN fingerprint = :fingerprint THEN 0 ELSE 1 END,
+    position
+LIMIT 100;
