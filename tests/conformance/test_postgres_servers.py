@@ -15,6 +15,7 @@ from counterfoil.store.postgres.database import PostgresDatabase
 from counterfoil.store.postgres.session import Patience
 from journals import kept_at, open_desk
 from postgres_cluster import Cluster
+from scenarios.servers import Server
 
 pytestmark = pytest.mark.anyio
 
@@ -265,3 +266,57 @@ async def test_closing_ends_every_connection_and_later_calls_are_refused(cluster
     assert (fault.retryable, fault.recorded) == (False, False)
     assert "the journal was closed" in fault.message
     await database.close()
+
+
+BEGIN: dict[str, Any] = {
+    "run": "nightly",
+    "key": "email:alice",
+    "action": "email.send",
+    "target": "alice@example.org",
+    "call_id": "call-of-one-begin-0001",
+}
+
+
+@pytest.mark.parametrize(
+    ("failpoint", "reason"),
+    [
+        ("before_begin", "first_attempt"),
+        ("after_begin", "first_attempt"),
+        ("before_commit", "first_attempt"),
+        ("after_commit", "replayed"),
+    ],
+)
+def test_a_server_killed_in_a_call_leaves_the_whole_of_it_or_nothing(
+    place: Callable[[Path], str], tmp_path: Path, failpoint: str, reason: str
+) -> None:
+    with Server(tmp_path, failpoints=f"{failpoint}=kill") as server:
+        server.start()
+        with pytest.raises(EOFError):
+            server.call("begin_operation", **BEGIN)
+    with Server(tmp_path) as server:
+        server.start()
+        again = server.call("begin_operation", **BEGIN)
+        assert (again["next"], again["reason"], again["attempt"]) == ("perform", reason, 1)
+        done = server.call(
+            "record_receipt", run="nightly", key="email:alice", attempt=1, kind="message", external_id="m-1"
+        )
+        assert (done["next"], done["reason"], done["state"]) == ("continue", "recorded", "succeeded")
+        assert "Traceback" not in server.errors()
+
+
+def test_the_servers_of_several_clients_share_a_journal_and_end_with_them(
+    cluster: Cluster, url: str, place: Callable[[Path], str], tmp_path: Path
+) -> None:
+    with Server(tmp_path) as one, Server(tmp_path) as other:
+        one.start()
+        other.start()
+        begun = one.call("begin_operation", **BEGIN)
+        assert (begun["next"], begun["reason"]) == ("perform", "first_attempt")
+        waiting = other.call("begin_operation", **{**BEGIN, "call_id": "call-of-another-0001"})
+        assert (waiting["next"], waiting["reason"]) == ("wait", "lease_held")
+        for server in (one, other):
+            assert server.process.stdin is not None
+            server.process.stdin.close()
+            assert server.process.wait(WAIT_SECONDS) == 0
+    database = place(tmp_path / "journal.db")
+    until(cluster, f"SELECT 1 WHERE NOT EXISTS (SELECT 1 {others_of(database)})")

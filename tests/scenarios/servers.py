@@ -1,4 +1,4 @@
-"""The real server, as a client starts it: `counterfoil serve` over stdio, on a journal in a file."""
+"""The real server, as a client starts it: `counterfoil serve` over stdio, on the journal of a folder."""
 
 import json
 import os
@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from journals import journal_url
 from stdio_process import StdioProcess, call
 
 __all__ = ["Server", "ServerFault", "server_command", "server_environment"]
@@ -15,7 +16,7 @@ __all__ = ["Server", "ServerFault", "server_command", "server_environment"]
 
 def server_command(folder: Path, *, failpoints: str = "") -> list[str]:
     """Give the command that serves the journal in `folder`, and does at failpoints what `failpoints` says."""
-    journal = f"sqlite:///{folder / 'journal.db'}"
+    journal = journal_url(folder / "journal.db")
     program = ["-m", "counterfoil.server"]
     if failpoints:
         code = (
