@@ -7,6 +7,7 @@ from typing import Any, Final, Self, TypeVar
 from weakref import WeakValueDictionary
 
 import anyio
+import anyio.lowlevel
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
@@ -256,6 +257,8 @@ class PostgresDatabase:
 
     async def _repeated(self, work: Work[Result], *, is_read_only: bool) -> Result:
         """Run `work` until it goes through; who has lost a race for a run takes turns from then on."""
+        # What follows is shielded nearly everywhere: who was cancelled before begins nothing.
+        await anyio.lowlevel.checkpoint()
         deadline = anyio.current_time() + self._patience.statement_seconds
         run: Run | None = None
         lost = taken = 0
