@@ -15,6 +15,9 @@ from counterfoil.store.statements import Statement, StatementRefused
 
 __all__ = ["Transaction"]
 
+_FEW = 4
+"""Up to so many rows are sent one by one; more in a pipeline, where the driver logs each lost race."""
+
 
 class Transaction:
     """The `Connection` of one work; it is of no use once the work has ended."""
@@ -67,6 +70,10 @@ class Transaction:
 
     async def execute_many(self, statement: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Run the statement called `statement`, which gives no rows, once for each of `rows`, in order."""
+        if len(rows) <= _FEW:
+            for row in rows:
+                await self._run(statement, row)
+            return
         session, sql = self._open(statement), self._statements[statement].sql
         try:
             await answered(session.cursor().executemany(sql, rows), self._patience)
