@@ -47,6 +47,12 @@ WHERE namespace = :namespace AND run = :run AND id <> :id
             AND (target_folded = '' OR :target_folded = ''
                 OR replace(target_folded, :target_folded, '') <> target_folded
                 OR replace(:target_folded, target_folded, '') <> :target_folded)
+        UNION ALL
+        SELECT operations.key FROM fingerprints
+        CROSS JOIN operations
+        WHERE fingerprints.namespace = :namespace AND fingerprints.fingerprint = :fingerprint
+            AND fingerprints.run = :run
+            AND operations.namespace = :namespace AND operations.id = fingerprints.operation
     ))
 ORDER BY
     CASE state WHEN 'succeeded' THEN 1 WHEN 'timed_out' THEN 1 WHEN 'cancelled' THEN 1 WHEN 'compensated' THEN 1
