@@ -3,10 +3,8 @@
 import json
 import os
 import shutil
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ from typing import Any
 import pytest
 
 from counterfoil.store.errors import InvalidArgument, NotFound
-from journals import ANOTHER, Desk, open_desk
+from journals import ANOTHER, Desk, open_desk, plain_sql
 from scenarios.servers import Server
 from scenarios.tools import call_tool
 
@@ -117,10 +115,9 @@ def test_a_retry_under_another_locale_is_the_same_effect_under_the_same_assumpti
         plan = server.call("resume_plan", run="körning", context=turned(context))
         assert "drift" not in plan
         assert plan["counts"] == {"in_progress": 1}
-    with closing(sqlite3.connect(tmp_path / "journal.db")) as raw:
-        ((fingerprint,),) = raw.execute("SELECT fingerprint FROM operations").fetchall()
-        assert fingerprint.startswith("v1:sha256:")
-        assert raw.execute("SELECT count(*) FROM contexts").fetchone() == (1,)
+    ((fingerprint,),) = plain_sql(tmp_path / "journal.db", "SELECT fingerprint FROM operations")
+    assert fingerprint.startswith("v1:sha256:")
+    assert plain_sql(tmp_path / "journal.db", "SELECT count(*) FROM contexts") == [(1,)]
 
 
 def turned(value: Any) -> Any:

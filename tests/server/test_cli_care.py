@@ -300,7 +300,7 @@ def test_an_operation_that_cannot_be_read_is_shown_as_such_and_mended_from_the_l
 def test_what_nobody_foresaw_is_told_without_a_traceback(
     cli: CommandLine, journal: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: Any) -> None:
+    def fail(*_: Any, **__: Any) -> None:
         raise RuntimeError("a secret value")
 
     monkeypatch.setattr("counterfoil.server.people.request.open_from", fail)
