@@ -320,10 +320,12 @@ class Planner:
         used = 0
         for row in rows[:most]:
             run = run_from_row(row)
+            counts, _is_damaged, gone = await self._counts_of(connection, run, now)
             entry = {
                 **_run_shown(run),
                 "age_seconds": max(0, now - run.created_at) // 1_000_000,
-                "counts": (await self._counts_of(connection, run, now))[0],
+                "counts": counts,
+                **({"missing": gone} if gone else {}),
             }
             used += size_of(entry)
             if used > ANSWER_ROOM and shown:

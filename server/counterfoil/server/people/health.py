@@ -119,7 +119,7 @@ async def _examine_contents(journal: "Journal", request: Request, found: Examina
     for run in answer["runs"]:
         for name, number in run["counts"].items():
             found.counts[name] = found.counts.get(name, 0) + number
-        if sum(run["counts"].values()) != run["operations"]:
+        if run.get("missing") or sum(run["counts"].values()) != run["operations"]:
             found.add(
                 f"run {run['run']} misses operations",
                 "stop the servers and run `counterfoil verify`",
