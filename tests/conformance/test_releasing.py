@@ -63,12 +63,26 @@ async def test_who_begins_next_has_a_released_run_and_the_former_holder_is_told(
         assert await is_whole(desk)
 
 
-async def test_a_former_holder_that_comes_first_has_the_run_again(tmp_path: Path) -> None:
+async def test_a_former_holder_that_begins_first_has_the_run_again(tmp_path: Path) -> None:
     async with open_desk(tmp_path) as desk:
         await begin(desk, holder="night shift")
         await release(desk)
-        assert await progress(desk) == "recorded"
+        assert await begin(desk) == "continue: resumed"
         assert await begin(desk, caller=ANOTHER) == "wait: run_held"
+        assert await is_whole(desk)
+
+
+@pytest.mark.parametrize("caller", [AGENT, ANOTHER], ids=["the former holder", "who never began it"])
+async def test_a_heartbeat_takes_no_run_that_was_released(tmp_path: Path, caller: Caller) -> None:
+    async with open_desk(tmp_path) as desk:
+        await begin(desk, holder="night shift")
+        await release(desk)
+        assert await progress(desk, caller=caller) == "recorded"
+        assert (await events(desk))[-2:] == ["run_released", "run_progressed"]
+        assert "held_by" not in (await desk.plan())["run"]
+        third = Caller(connection="connection-3", conversation="conversation-3")
+        assert await begin(desk, caller=third) == "continue: resumed"
+        assert await progress(desk, caller=caller) == "run_held"
         assert await is_whole(desk)
 
 

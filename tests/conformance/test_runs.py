@@ -19,7 +19,7 @@ from counterfoil.store.domain.commands import (
 )
 from counterfoil.store.domain.states import Policy
 from counterfoil.store.errors import InvalidArgument, NotFound, TooLarge
-from journals import AGENT, ANOTHER, PERSON, Desk, as_caller, open_desk
+from journals import AGENT, ANOTHER, PERSON, Desk, after, as_caller, open_desk
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("store")]
 
@@ -294,8 +294,31 @@ async def test_a_hold_that_another_takes_over_bears_no_name_of_the_first(tmp_pat
     async with open_desk(tmp_path) as desk:
         await begin(desk, holder="first")
         desk.clock.advance(301)
-        assert words(await progress(desk, caller=ANOTHER)) == "continue: recorded"
+        assert words(await begin(desk, caller=ANOTHER)) == "continue: resumed"
         assert (await begin(desk))["held_by"] == "a session without a name"
+
+
+async def test_progress_revives_a_hold_that_ran_out_for_its_holder_alone(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        await begin(desk, holder="first")
+        desk.clock.advance(301)
+        told = await progress(desk, caller=ANOTHER, message="from another")
+        assert (words(told), "held_until" in told) == ("continue: recorded", False)
+        assert told["warnings"] == ["you do not hold this run, and this takes no hold: begin_run does"]
+        run = (await desk.plan(run=RUN))["run"]
+        assert (run["progress"], "held_by" in run) == ({"message": "from another"}, False)
+        revived = await progress(desk)
+        assert (revived["held_until"], "warnings" in revived) == (after(601), False)
+        assert (await begin(desk, caller=ANOTHER))["held_by"] == "first"
+        assert await faults(desk) == ()
+
+
+async def test_progress_takes_no_hold_on_a_run_that_nobody_began(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        await desk.at("a", run=RUN).begin()
+        told = await progress(desk)
+        assert (words(told), "held_until" in told) == ("continue: recorded", False)
+        assert words(await begin(desk, caller=ANOTHER)) == "continue: resumed"
 
 
 @pytest.mark.parametrize("fraction", [-0.1, 1.1])

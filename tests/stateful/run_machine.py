@@ -116,9 +116,11 @@ class WholeMachine(JournalMachine):
             assert answer["reason"] == "run_held"
         else:
             assert answer["reason"] == "recorded"
-            until = self.clock.at + round(POLICY.lease_seconds) * SECOND
-            self.run.held_until = max(until, self.run.held_until if is_own else 0)
-            self.run.holder = who
+            assert ("held_until" in answer) == is_own
+            if is_own:
+                until = self.clock.at + round(POLICY.lease_seconds) * SECOND
+                self.run.held_until = max(until, self.run.held_until)
+                self.run.holder = who
 
     @rule(
         caller=callers, outcome=st.sampled_from(["failed", "failed", "completed", "completed", "cancelled"])

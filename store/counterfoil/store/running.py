@@ -353,7 +353,7 @@ class RunKeeping:
         bodies: Bodies,
         caller: str,
     ) -> dict[str, Any]:
-        """Note progress of a run and prolong its hold."""
+        """Note progress of a run; its holder prolongs the hold by it."""
         run, operations = await self.existing(connection, name)
         verdict = decide_run_progress(
             run,
@@ -366,8 +366,11 @@ class RunKeeping:
         )
         await self._write(connection, run, verdict, bodies, caller, situation)
         answer = self._answer(verdict, situation.now.at, operations)
-        if verdict.next == "continue" and verdict.run is not None and verdict.run.held_until is not None:
-            answer["held_until"] = rfc3339(verdict.run.held_until)
+        held = verdict.run
+        if verdict.next != "continue" or held is None or held.holder is None or held.held_until is None:
+            return answer
+        if held.holder.is_holder(situation.party):
+            answer["held_until"] = rfc3339(held.held_until)
         return answer
 
     async def _was_called(

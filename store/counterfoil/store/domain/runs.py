@@ -26,6 +26,7 @@ __all__ = [
     "decide_set_spec",
 ]
 
+_TAKES_NO_HOLD = "you do not hold this run, and this takes no hold: begin_run does"
 _DONE = frozenset((State.SUCCEEDED, State.TIMED_OUT, State.CANCELLED, State.COMPENSATED))
 
 
@@ -442,7 +443,11 @@ def decide_run_progress(
     checkpoint: str | None,
     is_redelivered: bool = False,
 ) -> RunVerdict:
-    """Note progress of a run and prolong its hold; while another session holds it nothing is taken."""
+    """Note progress of a run; its holder prolongs the hold by it, or revives one that merely ran out.
+
+    Nobody takes a hold so, or a heartbeat would undo a person's release: only begin_run does. While another
+    session holds the run nothing is taken.
+    """
     now = situation.now.at
     if run.finished_as is not None:
         return RunVerdict(next="stop", reason="run_finished", run=run)
@@ -450,28 +455,26 @@ def decide_run_progress(
         return RunVerdict(next="wait", reason="run_held", run=run)
     if is_redelivered:
         return RunVerdict(next="continue", reason="duplicate", run=run)
+    said = {"message": message, "fraction": fraction, "checkpoint": checkpoint}
+    events = [_event(EventKind.RUN_PROGRESSED, now, said)]
     is_its_own = run.holder is not None and run.holder.is_holder(situation.party)
-    until = now + micros(situation.policy.lease_seconds)
-    events = (
-        _event(
-            EventKind.RUN_HELD,
-            now,
-            {
-                "holder": to_data(situation.party),
-                "holder_name": run.holder_name if is_its_own else None,
-                "until": max(until, run.held_until or 0) if is_its_own else until,
-            },
-        ),
-        _event(
-            EventKind.RUN_PROGRESSED,
-            now,
-            {"message": message, "fraction": fraction, "checkpoint": checkpoint},
-        ),
-    )
+    if is_its_own:
+        held = {
+            "holder": to_data(situation.party),
+            "holder_name": run.holder_name,
+            "until": max(now + micros(situation.policy.lease_seconds), run.held_until or 0),
+        }
+        events.insert(0, _event(EventKind.RUN_HELD, now, held))
     after: Run | None = run
     for event in events:
         after = evolve_run(after, event, namespace=run.namespace, name=run.run)
-    return RunVerdict(next="continue", reason="recorded", run=after, events=events)
+    return RunVerdict(
+        next="continue",
+        reason="recorded",
+        run=after,
+        events=tuple(events),
+        warnings=() if is_its_own else (_TAKES_NO_HOLD,),
+    )
 
 
 def decide_set_spec(run: Run, given: SpecGiven, situation: Situation) -> RunVerdict:
