@@ -593,6 +593,42 @@ async def test_thirty_missed_slots_are_listed_with_their_ages_and_nothing_says_r
         assert words(await begin(desk, slots[3], caller=ANOTHER)) == "continue: resumed"
 
 
+async def test_a_run_that_moved_between_the_pages_of_runs_is_told_and_no_other_is_skipped(
+    tmp_path: Path,
+) -> None:
+    async with open_desk(tmp_path) as desk:
+        names = [f"run-{number:02}" for number in range(12)]
+        for name in names:
+            await begin(desk, name)
+            desk.clock.advance(1)
+
+        async def page(cursor: str | None) -> dict[str, Any]:
+            return await desk.journal.resume_plan(ResumePlan(limit=5, cursor=cursor), ANOTHER)
+
+        first = await page(None)
+        await progress(desk, names[3])
+        desk.clock.advance(1)
+        second = await page(first["next_cursor"])
+        last = await page(second["next_cursor"])
+        seen = [run["run"] for part in (first, second, last) for run in part["runs"]]
+        assert seen == [name for name in reversed(names) if name != names[3]]
+        assert [part["cut"] for part in (first, second, last)] == [True, True, False]
+        assert [part.get("changed_meanwhile") for part in (first, second, last)] == [None, None, True]
+        assert last["complete"] is False
+        again = await page(None)
+        again = await page((await page(again["next_cursor"]))["next_cursor"])
+        assert (again["cut"], "changed_meanwhile" in again) == (False, False)
+
+
+async def test_a_cursor_of_the_open_runs_is_none_of_all_runs(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        await begin(desk, "one")
+        await begin(desk, "two")
+        cursor = (await desk.journal.resume_plan(ResumePlan(limit=1), AGENT))["next_cursor"]
+        with pytest.raises(InvalidArgument, match="cursor"):
+            await desk.journal.resume_plan(ResumePlan(limit=1, include="all", cursor=cursor), AGENT)
+
+
 async def test_a_slot_already_done_is_skipped(tmp_path: Path) -> None:
     async with open_desk(tmp_path) as desk:
         await begin(desk, schedule_name="nightly", schedule_occurrence="2026-11-29")

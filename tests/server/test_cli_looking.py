@@ -23,6 +23,8 @@ from command_line import (
     program,
     state_of,
 )
+from counterfoil.store.domain.commands import Caller, OperationRef, RecordProgress, ResumePlan
+from counterfoil.store.journal import Journal
 from journals import Desk, FakeClock, open_desk
 
 __all__ = ["cli", "journal"]
@@ -64,6 +66,28 @@ def test_runs_over_the_limit_say_that_there_are_more(cli: CommandLine, journal: 
     assert "More than 1" in cli("runs", "-n", "1").out
     answer = parsed(cli("runs", "-n", "1", "--json").out)
     assert (len(answer["runs"]), answer["cut"], answer["complete"]) == (1, True, False)
+
+
+def test_runs_that_move_while_they_are_read_are_told(
+    cli: CommandLine, journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fill() -> None:
+        async with open_desk(journal.parent, name=journal.name) as desk:
+            for number in range(25):
+                await desk.at("k", run=f"many/{number:02}").begin()
+
+    anyio.run(fill)
+    assert "changed_meanwhile" not in parsed(cli("runs", "--json").out)
+    listed = Journal.resume_plan
+
+    async def busy(of: Journal, command: ResumePlan, caller: Caller) -> dict[str, Any]:
+        answer = await listed(of, command, caller)
+        await of.record_progress(RecordProgress(ref=OperationRef(run="many/00")), caller)
+        return answer
+
+    monkeypatch.setattr(Journal, "resume_plan", busy)
+    assert "may be missing: ask again" in cli("runs").out
+    assert parsed(cli("runs", "--json").out)["changed_meanwhile"] is True
 
 
 def test_plan_says_what_is_next_and_settled_steps_only_with_all(cli: CommandLine, journal: Path) -> None:

@@ -12,6 +12,7 @@ from counterfoil.store.errors import InvalidArgument
 __all__ = [
     "Cursor",
     "FoundCursor",
+    "RunsCursor",
     "read_cursor",
     "read_found_cursor",
     "read_runs_cursor",
@@ -25,6 +26,15 @@ __all__ = [
 class Cursor:
     place: tuple[int, int]
     seq: int
+    as_of: Instant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunsCursor:
+    """Where a page of runs ended, and when the first page was true."""
+
+    touched_at: Instant
+    run: str
     as_of: Instant
 
 
@@ -72,19 +82,24 @@ def read_cursor(cursor: str | None, run: str, include: str) -> Cursor | None:
             raise _not_ours()
 
 
-def read_runs_cursor(cursor: str | None) -> tuple[Instant, str]:
+def read_runs_cursor(cursor: str | None, include: str) -> RunsCursor | None:
+    """Read where the next page of runs begins.
+
+    Raises:
+        InvalidArgument: it is none of this list.
+    """
     if cursor is None:
-        return 2**62, ""
+        return None
     match _decode(cursor):
-        case [int(touched), str(run)]:
-            return touched, run
+        case [int(touched_at), str(run), int(as_of), str(which)] if which == include:
+            return RunsCursor(touched_at=touched_at, run=run, as_of=as_of)
         case _:
             raise _not_ours()
 
 
-def write_runs_cursor(touched_at: Instant, run: str) -> str:
+def write_runs_cursor(cursor: RunsCursor, include: str) -> str:
     """Name the run after which the next page of runs begins."""
-    return _encode([touched_at, run])
+    return _encode([cursor.touched_at, cursor.run, cursor.as_of, include])
 
 
 def read_found_cursor(cursor: str | None, wanted: str) -> FoundCursor | None:

@@ -4,7 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from counterfoil.store.cursors import read_cursor, read_runs_cursor, write_cursor, write_runs_cursor
+from counterfoil.store.cursors import (
+    RunsCursor,
+    read_cursor,
+    read_runs_cursor,
+    write_cursor,
+    write_runs_cursor,
+)
 from counterfoil.store.domain.answers import guidance_for
 from counterfoil.store.domain.commands import Caller, ResumePlan
 from counterfoil.store.domain.context import UNKNOWN, Drift, compare_contexts
@@ -33,6 +39,7 @@ _MOST_STEPS = 50
 _MOST_RUNS = 20
 _MOST_CRITERIA = 8
 _MOST_CHILDREN = 5
+_FROM_THE_NEWEST = {"before_touched": 2**62, "after_run": ""}
 _NEW_FOR = 3_600 * 1_000_000
 """How long a journal counts as just created, in microseconds: absence in it is no evidence."""
 
@@ -303,18 +310,18 @@ class Planner:
         return without_none(shown)
 
     async def _runs(self, connection: Connection, command: ResumePlan) -> dict[str, Any]:
+        """List the runs, the last one touched first.
+
+        A cursor skips no run that was not touched; the last page says whether one was since the first one.
+        """
         now = self._view.now(connection).at
-        before, name = read_runs_cursor(command.cursor)
+        after = read_runs_cursor(command.cursor, command.include)
         most = min(command.limit or _MOST_RUNS, _MOST_RUNS)
+        place = {"namespace": self._view.namespace, **_FROM_THE_NEWEST}
+        page = {} if after is None else {"before_touched": after.touched_at, "after_run": after.run}
+        is_whole = int(command.include == "all")
         rows = await connection.fetch_all(
-            "list_runs",
-            {
-                "namespace": self._view.namespace,
-                "before_touched": before,
-                "after_run": name,
-                "everything": int(command.include == "all"),
-                "most": most + 1,
-            },
+            "list_runs", {**place, **page, "everything": is_whole, "most": most + 1}
         )
         shown: list[dict[str, Any]] = []
         used = 0
@@ -334,16 +341,27 @@ class Planner:
         is_cut = len(shown) < len(rows)
         is_empty = not rows and command.cursor is None
         last = rows[len(shown) - 1] if shown else None
+        as_of = now if after is None else after.as_of
+        has_moved = False
+        if after is not None and not is_cut:
+            # A run that was finished since has left this list: of all runs the one touched last is looked at.
+            newest = await connection.fetch_one("list_runs", {**place, "everything": 1, "most": 1})
+            has_moved = newest is not None and newest["touched_at"] >= as_of
         return without_none(
             {
                 **await self._head(now, "continue", "no_history" if is_empty else "listed"),
                 "journal": await self._journal_shown(connection, now),
                 "runs": shown,
-                "complete": not is_cut and all(_nothing_is_open(entry["counts"]) for entry in shown),
+                "complete": not is_cut
+                and not has_moved
+                and all(_nothing_is_open(entry["counts"]) for entry in shown),
                 "cut": is_cut,
-                "next_cursor": write_runs_cursor(last["touched_at"], last["run"])
+                "next_cursor": write_runs_cursor(
+                    RunsCursor(touched_at=last["touched_at"], run=last["run"], as_of=as_of), command.include
+                )
                 if is_cut and last is not None
                 else None,
+                "changed_meanwhile": True if has_moved else None,
             }
         )
 

@@ -22,7 +22,10 @@ _BODIES = ("args", "payload", "lookup", "undo", "evidence")
 async def whole_runs(
     journal: "Journal", caller: Caller, *, include: str, limit: int | None = None
 ) -> dict[str, Any]:
-    """Give the runs, most recently touched first; `cut` says whether there are more than `limit`."""
+    """Give the runs, most recently touched first; `cut` says whether there are more than `limit`.
+
+    `changed_meanwhile` says that one was touched while they were read, and may be missing.
+    """
     answer = page = await journal.resume_plan(ResumePlan(include=include), caller)
     runs = answer["runs"]
     while page.get("next_cursor") and (limit is None or len(runs) < limit):
@@ -32,6 +35,7 @@ async def whole_runs(
     is_cut = page["cut"] or (limit is not None and len(runs) > limit)
     return {
         **answer,
+        **({"changed_meanwhile": True} if page.get("changed_meanwhile") else {}),
         "runs": runs[:limit],
         "complete": not is_cut and answer["complete"] and page["complete"],
         "cut": is_cut,

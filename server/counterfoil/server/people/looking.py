@@ -53,6 +53,8 @@ def runs(request: Request, *, every: bool, limit: int) -> int:
     write(show_.rendered(show_.table("run", "operations", "touched", "run is", rows=rows, narrow=["run is"])))
     if answer["cut"]:
         write(f"More than {limit}: give a larger --limit.")
+    if answer.get("changed_meanwhile"):
+        write("Some changed while they were read, and may be missing: ask again.")
     return 0
 
 
