@@ -331,6 +331,39 @@ async def test_the_same_effect_in_another_run_is_only_mentioned(tmp_path: Path) 
         assert any(begun["operation"] in warning for warning in answer["warnings"])
 
 
+@pytest.mark.parametrize(("others", "are_more"), [(3, False), (4, True)])
+async def test_that_more_runs_have_the_same_effect_is_said(
+    tmp_path: Path, others: int, are_more: bool
+) -> None:
+    async with open_desk(tmp_path) as desk:
+        elsewhere = [desk.at("key", run=f"other-{number}") for number in range(others)]
+        for other in elsewhere:
+            await other.begin(target="alice@example.org")
+        answer = await desk.begin(target="alice@example.org")
+        assert words(answer) == "perform first_attempt"
+        told = [warning for warning in answer["warnings"] if "in another run" in warning]
+        assert len(told) == 3
+        assert all("(in other-" in warning for warning in told)
+        assert (answer["warnings"][-1] == "there are more: find_operations shows them") == are_more
+
+
+@pytest.mark.parametrize(("others", "are_more"), [(5, False), (6, True)])
+async def test_that_more_of_the_callers_operations_are_open_is_said(
+    tmp_path: Path, others: int, are_more: bool
+) -> None:
+    async with open_desk(tmp_path) as desk:
+        for number in range(others):
+            await desk.at(f"open-{number}").begin()
+        warnings = (await desk.begin())["warnings"]
+        newest = await desk.at(f"open-{others - 1}").check()
+        assert warnings[0] == (
+            f"open without an outcome: {newest['operation']} (open-{others - 1}): "
+            "record its receipt or failure"
+        )
+        assert len(warnings) == 5 + are_more
+        assert (warnings[-1] == "there are more: resume_plan shows them") == are_more
+
+
 async def test_naming_the_other_tells_them_apart_and_holds_both_ways(tmp_path: Path) -> None:
     async with open_desk(tmp_path) as desk:
         first = desk.at("first")

@@ -32,6 +32,8 @@ __all__ = [
 
 _MOST_CANDIDATES = 8
 _MOST_DEPENDENCIES = 1_000
+_MOST_OPEN = 5
+_MOST_ELSEWHERE = 3
 _MOST_NEAR = 100
 """So many keys on either side are compared with one that is not there; a run may have many more."""
 
@@ -252,10 +254,22 @@ async def warnings_of_others(
             "connection": party.connection,
         },
     )
-    warnings = [f"open without an outcome: {row['id']} (record its receipt or failure)" for row in rows]
+    warnings = [
+        f"open without an outcome: {row['id']} ({escape_untrusted(row['key'], limit=200)}): "
+        "record its receipt or failure"
+        for row in rows[:_MOST_OPEN]
+    ]
+    if len(rows) > _MOST_OPEN:
+        warnings.append("there are more: resume_plan shows them")
     if is_new:
         rows = await connection.fetch_all(
             "same_effect_elsewhere", {**place, "fingerprint": operation.description.fingerprint}
         )
-        warnings += [f"the same effect was begun in another run: {row['operation']}" for row in rows]
+        warnings += [
+            f"the same effect was begun in another run: {row['operation']} "
+            f"(in {escape_untrusted(row['run'], limit=200)})"
+            for row in rows[:_MOST_ELSEWHERE]
+        ]
+        if len(rows) > _MOST_ELSEWHERE:
+            warnings.append("there are more: find_operations shows them")
     return warnings

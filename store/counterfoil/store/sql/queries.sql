@@ -216,7 +216,8 @@ LIMIT :most;
 
 -- name: open_of_holder
 -- The newest other operations of the run that the caller began and recorded no outcome for. State by state,
--- because then the index gives them newest first, and of very many open ones only a few are read.
+-- because then the index gives them newest first, and of very many open ones only a few are read: one more than is
+-- shown.
 SELECT id, key, position FROM (
     SELECT id, key, position FROM operations
     WHERE namespace = :namespace AND run = :run AND state = 'in_progress' AND id <> :id
@@ -230,7 +231,7 @@ SELECT id, key, position FROM (
                         AND attempts.connection = :connection))
         )
     ORDER BY position DESC
-    LIMIT 5
+    LIMIT 6
 ) AS in_progress
 UNION ALL
 SELECT id, key, position FROM (
@@ -246,10 +247,10 @@ SELECT id, key, position FROM (
                         AND attempts.connection = :connection))
         )
     ORDER BY position DESC
-    LIMIT 5
+    LIMIT 6
 ) AS in_doubt
 ORDER BY position DESC
-LIMIT 5;
+LIMIT 6;
 
 -- name: latest_operations
 -- The most recently changed operations, newest first.
@@ -563,10 +564,11 @@ VALUES (:namespace, :fingerprint, :run, :operation)
 ON CONFLICT DO NOTHING;
 
 -- name: same_effect_elsewhere
--- The same effect in other runs: only mentioned, never in the way.
+-- The same effect in other runs: only mentioned, never in the way. One more than is shown; no row of theirs
+-- is read, which may be damaged.
 SELECT run, operation FROM fingerprints
 WHERE namespace = :namespace AND fingerprint = :fingerprint AND run <> :run
-LIMIT 3;
+LIMIT 4;
 
 -- name: all_runs
 -- Every run of every namespace, for verification.
