@@ -657,14 +657,82 @@ async def test_drift_changes_no_id_no_key_and_reopens_nothing(tmp_path: Path) ->
 # 10: nobody is left in a loop
 
 
+SET_ASIDE = "deadline_seconds: not taken, a person reopened this after such a deadline was over"
+
+
 async def test_what_a_person_reopened_is_not_closed_by_the_old_deadline_said_again(tmp_path: Path) -> None:
     async with open_desk(tmp_path) as desk:
         await to.deadline_passed(desk)
         await desk.reconcile("not_performed", caller=PERSON, by="human")
         answer = await desk.begin(deadline_seconds=to.AN_HOUR)
         assert words(answer) == "perform retry_after_failure"
-        assert "deadline_seconds: the recorded value stands, the given one is looser" in answer["warnings"]
+        assert answer["warnings"] == [SET_ASIDE]
         assert answer["send_before"] == after(to.AN_HOUR + 300)
+        assert (await desk.journal.reader.verify()).faults == ()
+
+
+@pytest.mark.parametrize("deadline", [60, to.AN_HOUR, to.AN_HOUR + 600])
+async def test_no_deadline_that_was_over_closes_what_a_person_reopened(
+    tmp_path: Path, deadline: float
+) -> None:
+    async with open_desk(tmp_path) as desk:
+        await to.deadline_passed(desk)
+        desk.clock.advance(600)
+        await desk.reconcile("not_performed", caller=PERSON, by="human")
+        await desk.begin(deadline_seconds=5 * to.AN_HOUR)
+        await desk.failure("none", attempt=2, evidence=REFUSED)
+        answer = await desk.begin(deadline_seconds=deadline)
+        assert (words(answer), answer["warnings"]) == ("perform retry_after_failure", [SET_ASIDE])
+        desk.clock.advance(5 * to.AN_HOUR)
+        assert words(await desk.begin()) == "skip timed_out"
+
+
+async def test_a_longer_deadline_stands_after_a_person_reopened(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        await to.deadline_passed(desk)
+        await desk.reconcile("not_performed", caller=PERSON, by="human")
+        answer = await desk.begin(deadline_seconds=to.AN_HOUR + 60)
+        assert (words(answer), "warnings" in answer) == ("perform retry_after_failure", False)
+        assert answer["send_before"] == after(to.AN_HOUR + 60)
+        desk.clock.advance(60)
+        assert words(await desk.begin()) == "skip timed_out"
+        await desk.reconcile("not_performed", caller=PERSON, by="human")
+        again = await desk.begin(deadline_seconds=to.AN_HOUR + 60)
+        assert (words(again), again["warnings"]) == ("perform retry_after_failure", [SET_ASIDE])
+
+
+@pytest.mark.parametrize("reach", [to.lapsed, to.refused])
+async def test_a_new_deadline_stands_where_a_person_set_none_aside(tmp_path: Path, reach: Any) -> None:
+    async with open_desk(tmp_path) as desk:
+        await reach(desk)
+        await desk.reconcile("not_performed", caller=PERSON, by="human")
+        answer = await desk.begin(deadline_seconds=10 * to.AN_HOUR)
+        assert (words(answer), "warnings" in answer) == ("perform retry_after_failure", False)
+        desk.clock.advance(10 * to.AN_HOUR)
+        assert words(await desk.begin()) == "skip timed_out"
+
+
+async def test_a_deadline_that_a_decision_came_before_may_be_given_again(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        await desk.begin(deadline_seconds=to.AN_HOUR)
+        await desk.failure("none", evidence=REFUSED)
+        await desk.close("cancelled")
+        desk.clock.advance(60)
+        await desk.reconcile("not_performed", caller=PERSON, by="human")
+        answer = await desk.begin(deadline_seconds=to.AN_HOUR)
+        assert (words(answer), "warnings" in answer) == ("perform retry_after_failure", False)
+        desk.clock.advance(to.AN_HOUR)
+        assert words(await desk.begin()) == "skip timed_out"
+
+
+async def test_a_clock_set_back_makes_no_deadline_count_again(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        await to.deadline_passed(desk)
+        assert words(await desk.begin()) == "skip timed_out"
+        desk.clock.jump(-to.AN_HOUR)
+        await desk.reconcile("not_performed", caller=PERSON, by="human")
+        answer = await desk.begin(deadline_seconds=to.AN_HOUR)
+        assert (words(answer), answer["warnings"]) == ("perform retry_after_failure", [SET_ASIDE])
 
 
 async def test_the_third_look_that_settled_nothing_asks_a_person(tmp_path: Path) -> None:

@@ -168,7 +168,13 @@ def _check_against(row: Row, operation: Operation) -> None:
         if getattr(described, name) != row[name]:
             raise ValueError(f"the description has another {name}")
     terms, links = operation.terms, (operation.depends_on, operation.satisfies, operation.distinct_from)
-    durations = (terms.key_ttl_seconds, terms.settle_seconds, terms.deadline_seconds, terms.max_attempts)
+    durations = (
+        terms.key_ttl_seconds,
+        terms.settle_seconds,
+        terms.deadline_seconds,
+        terms.max_attempts,
+        terms.deadline_over_seconds,
+    )
     clock = (operation.clock_offset, operation.clock_at)
     if not (
         all(value is None or type(value) in (int, float) for value in (*durations, *clock))

@@ -128,8 +128,8 @@ FAULTS = (
     Fault(
         name="an old deadline closes what a person reopened",
         module="terms",
-        line="absent_is_loosest=not _was_reopened(operation)",
-        faulty="absent_is_loosest=True",
+        line="    if is_over:",
+        faulty="    if False:",
         world="a deadline",
         rule="no state flips silently",
     ),

@@ -7,7 +7,8 @@ of it is kept: whether something was told after the newest lease had run out.
 from dataclasses import replace
 
 from counterfoil.store.domain.instants import Instant
-from counterfoil.store.domain.model import Attempt, Finding, Operation, Receipt
+from counterfoil.store.domain.model import Attempt, Decision, Finding, Operation, Receipt
+from counterfoil.store.domain.states import BY_DEADLINE
 
 __all__ = ["essence"]
 
@@ -29,9 +30,14 @@ def essence(operation: Operation, *, with_calls: bool, with_names: bool) -> Oper
         ),
         receipts=tuple(_receipt(receipt, ends) for receipt in operation.receipts),
         findings=_findings(operation.findings, ends),
-        decision=None if decision is None else replace(decision, at=0, by="", reason=""),
+        decision=None if decision is None else replace(decision, at=0, by=_decider(decision), reason=""),
         dispute=None if dispute is None else replace(dispute, at=0),
     )
+
+
+def _decider(decision: Decision) -> str:
+    """Whether a deadline closed the operation counts, once a person opens it again."""
+    return decision.by if decision.by == BY_DEADLINE else ""
 
 
 def _progressed(operation: Operation) -> Instant | None:

@@ -117,6 +117,7 @@ def terms_from_data(data: Mapping[str, Any]) -> Terms:
         undo=None if undo is None else UndoTerms(**undo),
         deadline_seconds=data.get("deadline_seconds"),
         max_attempts=data.get("max_attempts"),
+        deadline_over_seconds=data.get("deadline_over_seconds"),
     )
 
 
@@ -259,7 +260,9 @@ def _applied(operation: Operation, event: Event) -> Operation:
         case EventKind.DEADLINE_PASSED | EventKind.DECIDED:
             return _decided(operation, event)
         case EventKind.DEADLINE_ENDED:
-            return changed(operation, terms=changed(operation.terms, deadline_seconds=None))
+            over = data.get("over_seconds", operation.terms.deadline_over_seconds)
+            terms = changed(operation.terms, deadline_seconds=None, deadline_over_seconds=over)
+            return changed(operation, terms=terms)
         case EventKind.ATTEMPT_ENDED:
             return _with_attempts(
                 operation,

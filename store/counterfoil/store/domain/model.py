@@ -166,7 +166,10 @@ class UndoTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What is fixed by whichever call gives it first. Durations in seconds; None is "not given"."""
+    """What is fixed by whichever call gives it first. Durations in seconds; None is "not given".
+
+    `deadline_over_seconds`: when a person set a deadline aside, those of at most so long were over.
+    """
 
     repeat: Repeat | None = None
     key_ttl_seconds: float | None = None
@@ -175,6 +178,7 @@ class Terms:
     undo: UndoTerms | None = None
     deadline_seconds: float | None = None
     max_attempts: int | None = None
+    deadline_over_seconds: float | None = None
 
 
 NO_TERMS = Terms()

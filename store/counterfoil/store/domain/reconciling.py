@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.drafting import Creation, Draft, Situation
 from counterfoil.store.domain.events import EventKind, to_data
-from counterfoil.store.domain.instants import Instant
+from counterfoil.store.domain.instants import Instant, seconds
 from counterfoil.store.domain.model import (
     Assurance,
     DisputeKind,
@@ -23,6 +23,7 @@ from counterfoil.store.domain.receipts import (
     store_receipt,
 )
 from counterfoil.store.domain.states import (
+    BY_DEADLINE,
     UNRESOLVED_AFTER,
     is_unresolved,
     live_attempt,
@@ -349,10 +350,22 @@ def _denied_by_a_person(draft: Draft, given: ReconcileFacts, situation: Situatio
     elif operation.decision is not None:
         draft.add(EventKind.DECISION_WITHDRAWN, by="person")
     if operation.terms.deadline_seconds is not None and state is not State.IN_DOUBT:
-        draft.add(EventKind.DEADLINE_ENDED)
+        draft.add(EventKind.DEADLINE_ENDED, over_seconds=_deadline_over(operation, draft.now))
     if not operation.attempts:
         row = "person_not_performed_reopens_plan"
     return draft.verdict(Command.RECONCILE, row, state=state)
+
+
+def _deadline_over(operation: Operation, now: Instant) -> float | None:
+    """Tell how long the deadlines are that are over now.
+
+    One that closed the operation is, also by a clock that was set back since.
+    """
+    if not operation.granted:
+        return None
+    passed = seconds(now - operation.granted[0].granted_at)
+    was_closed_by_it = operation.decision is not None and operation.decision.by == BY_DEADLINE
+    return max(passed, operation.terms.deadline_seconds or 0) if was_closed_by_it else passed
 
 
 def _denied(draft: Draft, given: ReconcileFacts, situation: Situation) -> Verdict:

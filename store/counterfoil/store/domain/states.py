@@ -24,6 +24,7 @@ from counterfoil.store.domain.model import (
 from counterfoil.store.domain.names import fold_spelling
 
 __all__ = [
+    "BY_DEADLINE",
     "CLOCK_TOLERANCE",
     "UNRESOLVED_AFTER",
     "Policy",
@@ -46,6 +47,9 @@ __all__ = [
 ]
 
 Value = TypeVar("Value")
+
+BY_DEADLINE = "deadline"
+"""Who decided where nobody did: the declared deadline passed."""
 
 CLOCK_TOLERANCE = micros(60)
 """How far the performing system's clock may differ from ours (assumption A13)."""
@@ -164,7 +168,7 @@ def decision_at(operation: Operation, now: Instant) -> Decision | None:
     return Decision(
         outcome=State.TIMED_OUT,
         at=deadline,
-        by="deadline",
+        by=BY_DEADLINE,
         reason="the declared deadline passed without a receipt",
     )
 

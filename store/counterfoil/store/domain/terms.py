@@ -10,6 +10,8 @@ from counterfoil.store.domain.states import Policy
 
 __all__ = ["at_first_grant", "merge_terms"]
 
+_WAS_OVER = "deadline_seconds: not taken, a person reopened this after such a deadline was over"
+
 
 def at_first_grant(terms: Terms) -> Terms:
     """Fix what nobody gave: from the first grant on the defaults are terms too."""
@@ -20,11 +22,14 @@ def merge_terms(operation: Operation, given: Terms, policy: Policy) -> tuple[Ter
     """Take from `given` what is new or stricter; say what stands against it.
 
     Before the first grant a term that nobody gave is taken as given. After it, only what is stricter counts,
-    a deadline never before the end of a lease that was granted, and none once a person has reopened the
-    operation: it would count from the first grant, and close at once what that person has opened.
+    a deadline never before the end of a lease that was granted, and none that was over when a person reopened
+    what a deadline had closed: it counts from the first grant, and would close that again at once.
     """
     recorded, is_fixed = operation.terms, bool(operation.granted)
     kept: list[str] = []
+    is_over = _is_over(recorded.deadline_over_seconds, given.deadline_seconds)
+    if is_over:
+        given = replace(given, deadline_seconds=None)
 
     def take(name: str, is_stricter: Callable[[Any, Any], bool], *, absent_is_loosest: bool) -> Any:
         old, new = getattr(recorded, name), getattr(given, name)
@@ -49,20 +54,22 @@ def merge_terms(operation: Operation, given: Terms, policy: Policy) -> tuple[Ter
             absent_is_loosest=(given.settle_seconds or 0) > policy.settle_seconds,
         ),
         undo=recorded.undo or given.undo,
-        deadline_seconds=take("deadline_seconds", _smaller, absent_is_loosest=not _was_reopened(operation)),
+        deadline_seconds=take("deadline_seconds", _smaller, absent_is_loosest=True),
         max_attempts=take("max_attempts", _smaller, absent_is_loosest=True),
+        deadline_over_seconds=recorded.deadline_over_seconds,
     )
     if is_fixed and merged.deadline_seconds != recorded.deadline_seconds:
         merged = replace(merged, deadline_seconds=_not_before_a_lease(operation, merged.deadline_seconds))
-    return merged, tuple(f"{name}: the recorded value stands, the given one is looser" for name in kept)
+    warnings = tuple(f"{name}: the recorded value stands, the given one is looser" for name in kept)
+    return merged, (*warnings, _WAS_OVER) if is_over else warnings
 
 
 def _smaller(new: float, old: float) -> bool:
     return new < old
 
 
-def _was_reopened(operation: Operation) -> bool:
-    return any(finding.is_persons and finding.finding == "not_performed" for finding in operation.findings)
+def _is_over(over_seconds: float | None, deadline_seconds: float | None) -> bool:
+    return over_seconds is not None and deadline_seconds is not None and deadline_seconds <= over_seconds
 
 
 def _not_before_a_lease(operation: Operation, deadline_seconds: float | None) -> float | None:
