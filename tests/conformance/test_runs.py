@@ -178,6 +178,26 @@ async def test_steps_that_one_plan_declares_side_by_side_are_mentioned_and_added
         assert "look alike" in first["warnings"][0]
 
 
+async def test_the_begin_of_a_step_mentions_its_twin_in_the_plan(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        same = {"target": "x@example.org", "args": {"n": 1}}
+        await begin(desk, plan=(step("a", **same), step("b", **same), step("c")))
+        first = await desk.at("a", run=RUN).begin(caller=ANOTHER, **same)
+        second = await desk.at("b", run=RUN).begin(**same)
+        assert words(second) == "perform: first_attempt"
+        assert second["warnings"] == [f"{first['operation']} has the same fingerprint"]
+        assert "warnings" not in await desk.at("c", run=RUN).begin(caller=PERSON)
+
+
+async def test_a_twin_that_the_plan_tells_apart_is_not_mentioned(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        first = await begin(desk, plan=(step("a", target="x@example.org"),))
+        told = (first["steps"][0]["operation"],)
+        await begin(desk, plan=(step("b", target="x@example.org", distinct_from=told),))
+        begun = await desk.at("b", run=RUN).begin(target="x@example.org")
+        assert (words(begun), "warnings" in begun) == ("perform: first_attempt", False)
+
+
 async def test_a_dependency_on_a_step_not_added_is_one_on_what_it_looks_like(tmp_path: Path) -> None:
     async with open_desk(tmp_path) as desk:
         await begin(desk, plan=(step("build"),))

@@ -94,23 +94,14 @@ def decide_begin(given: BeginGiven, facts: BeginFacts, situation: Situation) -> 
     if operation is None or _takes(operation, given.description, draft.before):
         if facts.run is not None and facts.run.finished_as is not None:
             return draft.answer("stop", "run_finished")
-        newcomer = Newcomer(
-            id=given.id,
-            run=given.run,
-            description=given.description,
-            distinct_from=(*given.distinct_from, *(() if operation is None else operation.distinct_from)),
-            compensates=given.compensates or (None if operation is None else operation.compensates),
-            party=situation.party,
-        )
-        lookalikes = find_lookalikes(newcomer, facts.others, now=draft.now, policy=situation.policy)
+        lookalikes = _lookalikes(given, facts, situation)
         stopping = [lookalike for lookalike in lookalikes if lookalike.stops]
         if stopping:
             return draft.answer("stop", "possible_duplicate", fields={"duplicates": stopping})
-    mentioned = tuple(
-        f"{lookalike.operation.id} has the same {lookalike.same}"
-        for lookalike in lookalikes
-        if not lookalike.stops
-    )
+    elif operation.takes and draft.before is State.PLANNED:
+        # Its plan said the whole of it, beside what looks alike: that stops nothing.
+        lookalikes = _lookalikes(given, facts, situation)
+    mentioned = tuple(f"{lookalike.operation.id} has the same {lookalike.same}" for lookalike in lookalikes)
     if operation is None:
         if given.compensates is not None and not _may_compensate(facts.original, draft.now):
             return draft.answer("stop", "unmet")
@@ -138,6 +129,19 @@ def decide_begin(given: BeginGiven, facts: BeginFacts, situation: Situation) -> 
     if draft.state.is_settled:
         return draft.answer("skip", skip_reason(draft.state), warnings=mentioned)
     return _permit(draft, given, facts, situation, mentioned)
+
+
+def _lookalikes(given: BeginGiven, facts: BeginFacts, situation: Situation) -> tuple[Lookalike, ...]:
+    operation = facts.operation
+    newcomer = Newcomer(
+        id=given.id,
+        run=given.run,
+        description=given.description,
+        distinct_from=(*given.distinct_from, *(() if operation is None else operation.distinct_from)),
+        compensates=given.compensates or (None if operation is None else operation.compensates),
+        party=situation.party,
+    )
+    return find_lookalikes(newcomer, facts.others, now=situation.now.at, policy=situation.policy)
 
 
 def _takes(operation: Operation, given: Description, state: State) -> bool:
