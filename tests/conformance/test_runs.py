@@ -189,6 +189,22 @@ async def test_the_begin_of_a_step_mentions_its_twin_in_the_plan(tmp_path: Path)
         assert "warnings" not in await desk.at("c", run=RUN).begin(caller=PERSON)
 
 
+async def test_a_planned_step_is_no_second_undoing_either(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        paid = desk.at("paid", run=RUN)
+        original = (await paid.begin())["operation"]
+        await paid.receipt()
+        await begin(desk, plan=(step("undo-1"), step("undo-2")))
+        first = await desk.at("undo-1", run=RUN).begin(compensates=original)
+        assert words(first) == "perform: first_attempt"
+        second = await desk.at("undo-2", run=RUN).begin(compensates=original)
+        assert words(second) == "stop: possible_duplicate"
+        assert [(other["key"], other["same"]) for other in second["duplicates"]] == [
+            ("undo-1", "compensates")
+        ]
+        assert await desk.at("undo-2", run=RUN).state() == "planned"
+
+
 async def test_a_twin_that_the_plan_tells_apart_is_not_mentioned(tmp_path: Path) -> None:
     async with open_desk(tmp_path) as desk:
         first = await begin(desk, plan=(step("a", target="x@example.org"),))

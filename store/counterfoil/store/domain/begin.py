@@ -99,8 +99,11 @@ def decide_begin(given: BeginGiven, facts: BeginFacts, situation: Situation) -> 
         if stopping:
             return draft.answer("stop", "possible_duplicate", fields={"duplicates": stopping})
     elif operation.takes and draft.before is State.PLANNED:
-        # Its plan said the whole of it, beside what looks alike: that stops nothing.
+        # Its plan said the whole of it beside look-alikes: they stop nothing. No plan says what it undoes.
         lookalikes = _lookalikes(given, facts, situation)
+        stopping = [alike for alike in lookalikes if alike.same == "compensates" and alike.stops]
+        if stopping and operation.compensates is None:
+            return draft.answer("stop", "possible_duplicate", fields={"duplicates": stopping})
     mentioned = tuple(f"{lookalike.operation.id} has the same {lookalike.same}" for lookalike in lookalikes)
     if operation is None:
         if given.compensates is not None and not _may_compensate(facts.original, draft.now):
