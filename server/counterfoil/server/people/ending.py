@@ -101,7 +101,8 @@ def finish(request: Request, run: str, outcome: str, *, reason: str, operator_se
     `completed` is refused, naming what is in the way, while an operation is planned, in progress, in doubt,
     failed or disputed (`counterfoil reconcile` and `close` settle those), or a required criterion is not met
     (`counterfoil reconcile --satisfies` gives the evidence, `counterfoil spec FILE --run RUN` another
-    specification). `failed` and `cancelled` are always possible, and leave open questions listed.
+    specification). `failed` and `cancelled` need none of that, and leave open questions listed. A run that is
+    finished is ended only once: another outcome is `stop: run_finished`.
 
     You are a person here if you answer a question at a terminal, or bring the operator's secret; otherwise
     it is recorded as an agent's word. Over stdio this guards against mistakes: it is no security boundary
