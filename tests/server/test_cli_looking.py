@@ -25,7 +25,7 @@ from command_line import (
 )
 from counterfoil.store.domain.commands import Caller, OperationRef, RecordProgress, ResumePlan
 from counterfoil.store.journal import Journal
-from journals import Desk, FakeClock, open_desk
+from journals import Desk, FakeClock, after, open_desk
 
 __all__ = ["cli", "journal"]
 
@@ -190,6 +190,29 @@ def test_find_by_state_text_action_and_reference(cli: CommandLine, journal: Path
     assert keys("--run", RUN, "--text", "bob") == ["email:bob"]
     assert keys("--external-id", "<m-1@example.org>") == ["email:bob"]
     assert keys("--external-id", "nobody's") == []
+
+
+def test_find_by_workflow_and_by_time(cli: CommandLine, tmp_path: Path) -> None:
+    async def fill(clock: FakeClock) -> None:
+        async with open_desk(tmp_path, clock=clock, name="timed.db") as desk:
+            await desk.at("first").begin(workflow="nightly")
+            clock.advance(60)
+            await desk.at("second", run="run-2").begin(workflow="weekly")
+
+    anyio.run(fill, FakeClock())
+
+    def keys(*words: str) -> list[str]:
+        answer = cli("--journal", f"sqlite:///{tmp_path / 'timed.db'}", "find", *words, "--json")
+        return [step["key"] for step in parsed(answer.out)["operations"]]
+
+    assert keys() == ["second", "first"]
+    assert keys("--workflow", "nightly") == ["first"]
+    assert keys("--since", after(60)) == ["second"]
+    assert keys("--until", after(60)) == ["first"]
+    assert keys("--since", after(0), "--until", after(61), "--workflow", "weekly") == ["second"]
+    wrong = cli("find", "--since", "yesterday")
+    assert (wrong.code, "since" in wrong.err) == (2, True)
+    assert cli("find", "--external-id", "m-1", "--workflow", "nightly").code == 2
 
 
 def test_finding_nothing_is_no_error_and_no_proof(cli: CommandLine, journal: Path) -> None:

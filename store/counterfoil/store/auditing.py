@@ -71,10 +71,15 @@ class Auditor:
         action: str | None = None,
         state: str | None = None,
         text: str | None = None,
+        workflow: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
         limit: int = 50,
     ) -> list[dict[str, Any]]:
         """List operations by what is known of them, most recently changed first; the state is today's."""
-        command = FindOperations(run=run, action=action, state=state, text=text)
+        command = FindOperations(
+            run=run, action=action, state=state, text=text, workflow=workflow, since=since, until=until
+        )
         wanted = search_terms(command, self._view.prepare)
 
         async def work(connection: Connection) -> list[dict[str, Any]]:

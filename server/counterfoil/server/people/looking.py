@@ -193,13 +193,17 @@ def show(request: Request, operation: tuple[str, ...]) -> int:
     examples=[
         "counterfoil find --state in_doubt",
         "counterfoil find --text alice --action mail.send",
+        "counterfoil find --workflow nightly --since 2026-11-29T00:00:00Z",
         "counterfoil find --external-id '<m-1@example.org>'",
     ],
 )
 @click.option("--run", help="Of this run.")
+@click.option("--workflow", help="Of runs of this workflow.")
 @click.option("--action", help="With exactly this action.")
 @click.option("--state", type=click.Choice([state.value for state in State]), help="In this state now.")
 @click.option("--text", help="With this text in key, action, target or run.")
+@click.option("--since", metavar="TIME", help="Changed at this time or later, such as 2026-11-29T12:00:00Z.")
+@click.option("--until", metavar="TIME", help="Changed before this time.")
 @click.option("--external-id", help="With a receipt that has this reference: who did this?")
 @click.option("--system", help="With --external-id: a reference of this system.")
 @click.option("-n", "--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many.")
@@ -207,9 +211,12 @@ def find(
     request: Request,
     *,
     run: str | None,
+    workflow: str | None,
     action: str | None,
     state: str | None,
     text: str | None,
+    since: str | None,
+    until: str | None,
     external_id: str | None,
     system: str | None,
     limit: int,
@@ -218,8 +225,16 @@ def find(
 
     Finding none is no error, and no proof that nothing was done.
     """
-    others = (run, action, state, text)
-    if external_id is not None and any(other is not None for other in others):
+    wanted = {
+        "run": run,
+        "workflow": workflow,
+        "action": action,
+        "state": state,
+        "text": text,
+        "since": since,
+        "until": until,
+    }
+    if external_id is not None and any(value is not None for value in wanted.values()):
         raise click.UsageError("--external-id stands alone, or with --system.")
     if system is not None and external_id is None:
         raise click.UsageError("--system says whose --external-id it is.")
@@ -229,7 +244,7 @@ def find(
             if external_id is not None:
                 caller = request.caller("find")
                 return await owners_of(journal, caller, external_id=external_id, system=system)
-            return await journal.reader.find(run=run, action=action, state=state, text=text, limit=limit + 1)
+            return await journal.reader.find(**wanted, limit=limit + 1)
 
     found = anyio.run(work)
     is_cut = len(found) > limit
