@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -143,3 +144,10 @@ def finish(child: "subprocess.Popen[str]", *, seconds: float = 20) -> tuple[int,
         out, err = child.communicate()
         raise AssertionError(f"still alive after {seconds} s; {out}{err}") from None
     return child.returncode, out + err
+
+
+def damage(folder: Path, sql: str) -> None:
+    """Change one row behind the journal's back, whatever the schema forbids."""
+    with closing(sqlite3.connect(folder / "journal.db", isolation_level=None)) as raw:
+        raw.execute("PRAGMA ignore_check_constraints = ON")
+        assert raw.execute(sql).rowcount == 1

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from conformance.sqlite_journals import damage
 from counterfoil.store.domain.commands import BeginRun, FinishRun, RequestAuthority, VerifyOperation
 from counterfoil.store.errors import JournalUnavailable
 from journals import AGENT, ANOTHER, folder_in_memory, open_desk
@@ -54,13 +55,6 @@ DAMAGES = {
     "an error that is no UTF-8": f"UPDATE attempts SET error = CAST(x'ff' AS TEXT) WHERE operation = {BAD}",
     "no attempt": f"DELETE FROM attempts WHERE operation = {BAD}",
 }
-
-
-def damage(folder: Path, sql: str) -> None:
-    """Change one row behind the journal's back, whatever the schema forbids."""
-    with closing(sqlite3.connect(folder / "journal.db", isolation_level=None)) as raw:
-        raw.execute("PRAGMA ignore_check_constraints = ON")
-        assert raw.execute(sql).rowcount == 1
 
 
 async def begin_all(folder: Path) -> None:

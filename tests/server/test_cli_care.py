@@ -291,10 +291,23 @@ def test_an_operation_that_cannot_be_read_is_shown_as_such_and_mended_from_the_l
     wanting = cli("verify")
     assert wanting.code == 1
     assert "`counterfoil verify --repair` makes its rows anew" in " ".join(wanting.out.split())
+    assert "Make a copy (counterfoil backup), then run counterfoil verify --repair." in wanting.out
+    assert "restore a backup" not in wanting.out
     mended = json.loads(cli("verify", "--repair", "--json").out)
     assert (mended["status"], mended["repaired"], mended["faults"]) == ("ok", [operation], [])
     assert cli("verify").code == 0
     assert "cannot be read" not in cli("show", operation).out
+
+
+def test_a_run_whose_row_is_gone_is_not_called_ok_and_needs_a_backup(cli: CommandLine, journal: Path) -> None:
+    with sqlite3.connect(journal) as raw:
+        raw.execute("DELETE FROM runs")
+    for options in ((), ("--repair",)):
+        wanting = cli("verify", *options)
+        assert wanting.code == 1
+        assert "the run's row is gone; restore a backup" in " ".join(wanting.out.split())
+        assert "keep a copy of the file, and restore a backup." in wanting.out
+        assert "in 0 runs" not in wanting.out
 
 
 def test_what_nobody_foresaw_is_told_without_a_traceback(

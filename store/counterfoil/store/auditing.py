@@ -1,51 +1,20 @@
 """What only people look at: finding operations, watching the log, and proving that it holds."""
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from counterfoil.store.chain import first_fault
 from counterfoil.store.domain.commands import FindOperations
-from counterfoil.store.domain.events import Event, EventKind, evolve_all, evolve_run
-from counterfoil.store.domain.grants import held_grants
-from counterfoil.store.domain.model import Run
-from counterfoil.store.domain.states import state_of
 from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.finding import FROM_THE_START, search_terms
 from counterfoil.store.namespace_log import verify_namespace
-from counterfoil.store.protocol import Connection, Row
-from counterfoil.store.replaying import events_by_operation, read_log
-from counterfoil.store.rows import load_operation, load_operations, run_from_row
+from counterfoil.store.protocol import Connection
+from counterfoil.store.proving import Fault, ProvedRun, fault_of_unfit, prove_contexts, prove_run
+from counterfoil.store.rows import load_operations
+from counterfoil.store.shared_rows import unfit_rows
 from counterfoil.store.viewing import Viewer, history_entry
 
 __all__ = ["Auditor", "Verification"]
-
-_REPLAYED_OF_A_RUN = (
-    "finished_as",
-    "finished_at",
-    "finish_reason",
-    "goal",
-    "spec_uri",
-    "spec_digest",
-    "parent",
-    "schedule_name",
-    "schedule_occurrence",
-    "context",
-    "offered",
-    "criteria",
-    "begun_at",
-    "holder",
-    "holder_name",
-    "held_until",
-    "progress_message",
-    "progress_fraction",
-    "checkpoint",
-)
-"""What a run's own events say of it; its workflow may also be named by begin_operation."""
-
-
-_MEND = "; its log is whole: `counterfoil verify --repair` makes its rows anew"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +25,8 @@ class Verification:
     events: int
     operations: int
     faults: tuple[str, ...]
+    is_mendable: bool
+    """Whether there are faults, and `verify --repair` can mend each of them."""
 
 
 class Auditor:
@@ -119,113 +90,40 @@ class Auditor:
     async def verify(self) -> Verification:
         """Replay every run's log: the chain holds, and the rows are what the events make of them."""
 
-        async def runs(connection: Connection) -> Sequence[Row]:
-            return await connection.fetch_all("all_runs")
-
-        faults: list[str] = []
-        events = operations = 0
-        every = await self._view.database.read(runs)
-        for run in every:
-
-            async def work(connection: Connection, run: Row = run) -> tuple[int, int, list[str]]:
-                return await _verify_run(connection, run)
-
+        database, proved = self._view.database, ProvedRun()
+        every = await database.read(lambda connection: connection.fetch_all("runs_on_file"))
+        whole: set[tuple[str, str]] = set()
+        contexts: dict[str, dict[str, str]] = {row["namespace"]: {} for row in every}
+        for row in every:
+            place = {"namespace": row["namespace"], "run": row["run"]}
             try:
-                seen, replayed, found = await self._view.database.read(work)
+                run = await database.read(partial(prove_run, place=place))
             except JournalUnavailable as fault:
-                seen, replayed, found = 0, 0, [f"{run['run']}: {fault.message}"]
-            events, operations, faults = events + seen, operations + replayed, faults + found
-        for namespace in await self._view.database.read(_namespaces):
-
-            async def own(connection: Connection, row: Row = namespace) -> tuple[int, list[str]]:
-                return await verify_namespace(connection, row)
-
-            seen, found = await self._view.database.read(own)
-            events, faults = events + seen, faults + found
-        return Verification(runs=len(every), events=events, operations=operations, faults=tuple(faults))
-
-
-async def _namespaces(connection: Connection) -> Sequence[Row]:
-    return await connection.fetch_all("all_namespaces")
-
-
-async def _verify_run(connection: Connection, run: Row) -> tuple[int, int, list[str]]:
-    place = {"namespace": run["namespace"], "run": run["run"]}
-    row = await connection.fetch_one("read_run", place)
-    if row is None:
-        return 0, 0, [f"{run['run']}: the run's row is gone"]
-    rows = await read_log(connection, place)
-    faults = []
-    broken = first_fault(
-        rows, namespace=run["namespace"], run=run["run"], last_seq=row["last_seq"], head=row["head"]
-    )
-    if broken is not None:
-        faults.append(f"{run['run']}: {broken.problem}")
-    by_operation, unreadable = events_by_operation(rows)
-    faults += [f"{run['run']}: event {seq} cannot be read" for seq in unreadable]
-    is_whole = not faults
-    uses: dict[str, dict[str, bool]] = {}
-    for use in await connection.fetch_all("read_grant_uses", place):
-        uses.setdefault(use["operation"], {})[use["grant_id"]] = bool(use["is_held"])
-    stored = await connection.fetch_all("read_operations", place)
-    for operation_row in stored:
-        own_events = by_operation.pop(operation_row["id"], [])
-        problem = await _replay_problem(connection, operation_row, own_events)
-        problem = problem or _use_problem(own_events, uses.pop(operation_row["id"], {}))
-        if problem is not None:
-            mend = _MEND if is_whole and own_events else ""
-            faults.append(f"{run['run']}: operation {operation_row['id']} {problem}{mend}")
-    if by_operation.pop("", None) is not None and not _is_replayed(row, rows):
-        faults.append(f"{run['run']}: the run's row says what its events do not lead to")
-    mend = _MEND if is_whole else ""
-    faults += [f"{run['run']}: operation {name} is in the log and has no row{mend}" for name in by_operation]
-    return len(rows), len(stored), faults
-
-
-def _is_replayed(row: Row, events: Sequence[Row]) -> bool:
-    """Tell whether a run's row is what its own events make of it, its place in the log apart."""
-    stored = run_from_row(row)
-    replayed: Run | None = None
-    try:
-        for event in events:
-            if event["operation"] == "":
-                replayed = evolve_run(
-                    replayed,
-                    Event(
-                        kind=EventKind(event["kind"]),
-                        operation="",
-                        at=event["at"],
-                        data=json.loads(event["data"]),
-                    ),
-                    namespace=stored.namespace,
-                    name=stored.run,
+                run = ProvedRun(faults=[Fault(text=f"{row['run']}: {fault.message}")])
+            if run.is_whole:
+                whole.add((row["namespace"], row["run"]))
+            contexts[row["namespace"]] |= dict.fromkeys(run.contexts, str(row["run"]))
+            proved.events += run.events
+            proved.operations += run.operations
+            proved.faults += run.faults
+        # Later than the runs: what a server writes meanwhile refers to no context that was not there before.
+        for namespace, wanted in contexts.items():
+            try:
+                proved.faults += await database.read(
+                    partial(prove_contexts, namespace=namespace, wanted=wanted)
                 )
-    except (ValueError, TypeError, LookupError, AttributeError):
-        return False
-    return replayed is not None and all(
-        getattr(replayed, name) == getattr(stored, name) for name in _REPLAYED_OF_A_RUN
-    )
-
-
-def _use_problem(events: list[Event], uses: dict[str, bool]) -> str | None:
-    replayed = evolve_all(None, events)
-    if replayed is not None and held_grants(replayed) != uses:
-        return "has uses of grants that its events do not lead to"
-    return None
-
-
-async def _replay_problem(connection: Connection, row: Row, events: list[Event]) -> str | None:
-    try:
-        loaded = await load_operation(connection, row)
-        replayed = evolve_all(None, events)
-    except (ValueError, TypeError, LookupError, AttributeError):
-        return "cannot be replayed"
-    if replayed is None or loaded is None:
-        return "has a row and is not in the log"
-    if loaded.is_damaged:
-        return "has rows that cannot be read"
-    if loaded != replayed:
-        return "has rows that its events do not lead to"
-    if row["state"] != state_of(replayed, replayed.updated_at).value:
-        return "has a state that its events do not lead to"
-    return None
+            except JournalUnavailable as fault:
+                proved.faults.append(Fault(text=f"namespace {namespace}: {fault.message}"))
+        for unfit in await database.read(unfit_rows):
+            proved.faults.append(fault_of_unfit(unfit, is_whole=(unfit.namespace, unfit.run) in whole))
+        for row in await database.read(lambda connection: connection.fetch_all("all_namespaces")):
+            seen, found = await database.read(partial(verify_namespace, row=row))
+            proved.events += seen
+            proved.faults += [Fault(text=text) for text in found]
+        return Verification(
+            runs=len(every),
+            events=proved.events,
+            operations=proved.operations,
+            faults=tuple(fault.text for fault in proved.faults),
+            is_mendable=bool(proved.faults) and all(fault.is_mendable for fault in proved.faults),
+        )

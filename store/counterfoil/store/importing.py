@@ -28,6 +28,7 @@ from counterfoil.store.given_runs import GivenRun, read_given_run
 from counterfoil.store.import_evidence import Evidence
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.protocol import Connection, Row
+from counterfoil.store.pruning import bodies_of
 from counterfoil.store.resolving import read_body
 from counterfoil.store.rows import load_operation, refuse_damaged, run_from_row, save_operation, save_run
 from counterfoil.store.spool import Spool
@@ -220,9 +221,7 @@ class _RunImport:
 
     async def _mark_missing(self, operation: Operation) -> None:
         """Mark an operation whose bodies are not in the file: they were pruned where it comes from."""
-        described = operation.description
-        wanted = {described.args_digest, described.payload_digest} - {None}
-        if not wanted <= self._given.bodies.keys():
+        if not self._given.bodies.keys() >= set(bodies_of(operation)):
             await self._connection.execute(
                 "mark_pruned", {**self._place, "id": operation.id, "pruned_at": self._now}
             )

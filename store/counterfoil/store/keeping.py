@@ -6,6 +6,7 @@ The rooms of a person's commands, beside the ones of agents; see also `restoring
 import os
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from counterfoil.store.domain.commands import Caller
@@ -17,7 +18,8 @@ from counterfoil.store.importing import Importer, Taken
 from counterfoil.store.namespace_log import accepted_in_log, append
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.pruning import Pruned, prune_run
-from counterfoil.store.repairing import repair_run
+from counterfoil.store.repairing import repair_run, repair_shared
+from counterfoil.store.shared_rows import UnfitRow, unfit_rows
 from counterfoil.store.spool import Spool
 from counterfoil.store.viewing import Viewer
 from counterfoil.store.writing import caller_text
@@ -83,10 +85,16 @@ class Keeper:
         for run in await self._view.database.read(runs):
 
             async def work(connection: Connection, run: Row = run) -> list[str]:
-                return await repair_run(connection, run)
+                return await repair_run(connection, run, now=self._view.clock().at)
 
             repaired += await self._view.database.write(work)
-        return repaired
+        homes: dict[tuple[str, str], list[UnfitRow]] = {}
+        for unfit in await self._view.database.read(unfit_rows):
+            homes.setdefault((unfit.namespace, unfit.run), []).append(unfit)
+        for (namespace, run_name), found in homes.items():
+            shared = partial(repair_shared, namespace=namespace, run=run_name, unfit=found)
+            repaired += await self._view.database.write(shared)
+        return list(dict.fromkeys(repaired))
 
     async def accept_gap(self, run: str | None, caller: Caller) -> AcceptedGap:
         """Let operations of a run, or of every run, be attempted although the journal lacks history.

@@ -16,7 +16,7 @@ from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.rows import load_operation
 from counterfoil.store.viewing import Viewer
 
-__all__ = ["Pruned", "prune_run"]
+__all__ = ["Pruned", "bodies_of", "prune_run"]
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
@@ -70,7 +70,7 @@ async def prune_run(
         old.pop(digest, None)
     if not old:
         return Pruned()
-    bereft = [operation for operation in settled if not old.keys().isdisjoint(_bodies_of(operation))]
+    bereft = [operation for operation in settled if not old.keys().isdisjoint(bodies_of(operation))]
     if not is_dry:
         for digest in old:
             await connection.execute("remove_body", {**place, "digest": digest})
@@ -91,7 +91,7 @@ async def _referred_to(connection: Connection, place: dict[str, str], operations
     return found
 
 
-def _bodies_of(operation: Operation) -> Iterable[str]:
+def bodies_of(operation: Operation) -> Iterable[str]:
     """Give the digests of the bodies that answers about an operation show."""
     description, terms = operation.description, operation.terms
     digests = [description.args_digest, description.payload_digest, operation.checkpoint]

@@ -3,10 +3,12 @@
 import json
 from collections.abc import Mapping, Sequence
 
-from counterfoil.store.domain.events import Event, EventKind
+from counterfoil.store.domain.events import Event, EventKind, evolve_all
+from counterfoil.store.domain.model import Operation
 from counterfoil.store.protocol import Connection, Row
+from counterfoil.store.rows import load_operation, plain_columns
 
-__all__ = ["events_by_operation", "read_log"]
+__all__ = ["events_by_operation", "read_log", "replay", "rows_problem"]
 
 
 async def read_log(connection: Connection, place: Mapping[str, str]) -> list[Row]:
@@ -36,3 +38,24 @@ def events_by_operation(rows: Sequence[Row]) -> tuple[dict[str, list[Event]], li
         else:
             by_operation.setdefault(event["operation"], []).append(read)
     return by_operation, unreadable
+
+
+def replay(events: Sequence[Event]) -> Operation | None:
+    """Give the facts that an operation's events lead to, None where they cannot follow each other."""
+    try:
+        return evolve_all(None, events)
+    except (ValueError, TypeError, LookupError, AttributeError):
+        return None
+
+
+async def rows_problem(connection: Connection, row: Row, replayed: Operation) -> str | None:
+    """Say what is wrong with an operation's own rows; None where they are what its events make of them."""
+    loaded = await load_operation(connection, row)
+    if loaded is None or loaded.is_damaged:
+        return "has rows that cannot be read"
+    if loaded != replayed:
+        return "has rows that its events do not lead to"
+    for name, value in plain_columns(replayed).items():
+        if row[name] != value:
+            return f"has a {name} that its events do not lead to"
+    return None

@@ -29,6 +29,7 @@ from counterfoil.store.protocol import Connection, Row
 __all__ = [
     "load_operation",
     "load_operations",
+    "plain_columns",
     "refuse_damaged",
     "refuse_lost",
     "rows_are_gone",
@@ -126,16 +127,20 @@ async def refuse_lost(
     if operation is not None:
         place, statement, what = {**place, "operation": operation}, "first_event", f"operation {operation}"
     if await connection.fetch_one(statement, place) is not None:
-        raise rows_are_gone(what)
+        raise rows_are_gone(what, is_mendable=operation is not None)
 
 
-def rows_are_gone(what: str) -> JournalUnavailable:
+def rows_are_gone(what: str, *, is_mendable: bool = True) -> JournalUnavailable:
     """Give the fault of rows that the log, or another table, knows and that are not there."""
     return JournalUnavailable(
         f"{what} is in the log and its row is gone: the journal is corrupt; nothing was recorded, do not "
         "perform the effect",
-        fix="keep what you have (receipt, finding); a person runs `counterfoil verify`, whose `--repair` "
-        "makes an operation's row anew where the log is whole, or restores a backup",
+        fix="keep what you have (receipt, finding); a person "
+        + (
+            "runs `counterfoil verify`, whose `--repair` makes the row anew where the log is whole, or restores a backup"
+            if is_mendable
+            else "restores a backup"
+        ),
         recorded=False,
     )
 
@@ -415,6 +420,13 @@ def _described_row(operation: Operation) -> dict[str, Any]:
         "compensates": operation.compensates,
         "description": to_json(to_data(description)),
     }
+
+
+def plain_columns(operation: Operation) -> dict[str, Any]:
+    """Give the columns that are no JSON, as a row written at the operation's last event has them."""
+    row = {**_described_row(operation), **_standing_row(operation, operation.updated_at)}
+    del row["description"]
+    return row
 
 
 _LINKS = ("depends_on", "satisfies", "distinct_from")

@@ -59,7 +59,9 @@ def verify(request: Request, *, repair: bool) -> int:
         ]
         lines += [show.plain(f"made anew from the log: {operation}") for operation in repaired]
         lines += [show.plain(fault, "red") for fault in found.faults]
-        if found.faults:
+        if found.is_mendable and not repair:
+            lines.append(Text("Make a copy (counterfoil backup), then run counterfoil verify --repair."))
+        elif found.faults:
             lines.append(Text("Stop the servers, keep a copy of the file, and restore a backup."))
         write(show.rendered(*lines))
     return 1 if found.faults else 0

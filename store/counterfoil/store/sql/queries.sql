@@ -574,6 +574,110 @@ LIMIT 4;
 -- Every run of every namespace, for verification.
 SELECT namespace, run, last_seq, head FROM runs ORDER BY namespace, run;
 
+-- name: runs_on_file
+-- As all_runs, and those of which only the log or operations are left.
+SELECT namespace, run FROM runs
+UNION SELECT namespace, run FROM operations
+UNION SELECT namespace, run FROM events
+ORDER BY namespace, run;
+
+-- name: unfit_fingerprints
+-- Every operation without its row, and every row that no operation stands behind now: only verification and repair
+-- read so much. An effect that a plan left to its first begin has left another row, which its log explains.
+-- Garbled text comes as bytes.
+SELECT operations.namespace, operations.run, operations.id AS operation, operations.fingerprint, 1 AS is_lacking
+FROM operations
+WHERE NOT EXISTS (
+    SELECT 1 FROM fingerprints
+    WHERE fingerprints.namespace = operations.namespace AND fingerprints.fingerprint = operations.fingerprint
+        AND fingerprints.operation = operations.id AND fingerprints.run = operations.run)
+UNION ALL
+SELECT fingerprints.namespace, fingerprints.run, fingerprints.operation, fingerprints.fingerprint, 0 AS is_lacking
+FROM fingerprints
+WHERE NOT EXISTS (
+    SELECT 1 FROM operations
+    WHERE operations.namespace = fingerprints.namespace AND operations.id = fingerprints.operation
+        AND operations.run = fingerprints.run AND operations.fingerprint = fingerprints.fingerprint);
+
+-- name: unfit_compensations
+-- As unfit_fingerprints: what an operation undoes is said once.
+-- Garbled text comes as bytes.
+SELECT operations.namespace, operations.run, operations.id AS operation, operations.compensates AS original,
+    1 AS is_lacking
+FROM operations
+WHERE operations.compensates IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM compensations
+    WHERE compensations.namespace = operations.namespace AND compensations.original = operations.compensates
+        AND compensations.operation = operations.id AND compensations.run = operations.run)
+UNION ALL
+SELECT compensations.namespace, compensations.run, compensations.operation, compensations.original, 0 AS is_lacking
+FROM compensations
+WHERE NOT EXISTS (
+    SELECT 1 FROM operations
+    WHERE operations.namespace = compensations.namespace AND operations.id = compensations.operation
+        AND operations.run = compensations.run AND operations.compensates = compensations.original);
+
+-- name: unfit_external_ids
+-- As unfit_fingerprints, with receipts in place of operations. Where several receipts of an operation have one
+-- reference, any of them says whether it stands.
+-- Garbled text comes as bytes.
+SELECT receipts.namespace, receipts.run, receipts.operation, receipts.external_id, receipts.kind, receipts.system,
+    1 AS is_lacking
+FROM receipts
+WHERE receipts.external_id IS NOT NULL AND receipts.assurance > 0 AND NOT EXISTS (
+    SELECT 1 FROM external_ids
+    WHERE external_ids.namespace = receipts.namespace AND external_ids.external_id = receipts.external_id
+        AND external_ids.kind = receipts.kind AND external_ids.system = receipts.system
+        AND external_ids.operation = receipts.operation AND external_ids.run = receipts.run)
+UNION ALL
+SELECT external_ids.namespace, external_ids.run, external_ids.operation, external_ids.external_id,
+    external_ids.kind, external_ids.system, 0 AS is_lacking
+FROM external_ids
+WHERE NOT EXISTS (
+    SELECT 1 FROM receipts
+    WHERE receipts.namespace = external_ids.namespace AND receipts.run = external_ids.run
+        AND receipts.operation = external_ids.operation AND receipts.external_id = external_ids.external_id
+        AND receipts.kind = external_ids.kind AND receipts.system = external_ids.system
+        AND receipts.assurance > 0
+        AND external_ids.stands
+            = CASE WHEN receipts.is_foreign = 0 AND receipts.is_set_aside = 0 THEN 1 ELSE 0 END);
+
+-- name: remove_fingerprint
+-- A row that no operation's events lead to, whichever run it names.
+DELETE FROM fingerprints
+WHERE namespace = :namespace AND fingerprint = :fingerprint AND operation = :operation;
+
+-- name: remove_compensation
+-- As remove_fingerprint.
+DELETE FROM compensations WHERE namespace = :namespace AND original = :original AND operation = :operation;
+
+-- name: remove_external_id
+-- As remove_fingerprint.
+DELETE FROM external_ids
+WHERE namespace = :namespace AND external_id = :external_id AND kind = :kind AND system = :system
+    AND operation = :operation;
+
+-- name: remove_grant_uses
+-- As remove_attempts: which grants an operation uses follows from its events.
+DELETE FROM grant_uses
+WHERE namespace = :namespace AND (grant_id, operation) IN (
+    SELECT grant_id, operation FROM grant_uses
+    WHERE namespace = :namespace AND run = :run AND operation = :operation);
+
+-- name: audit_bodies
+-- As bodies_page, for whoever tells what is damaged. Garbled text comes as bytes.
+SELECT digest, body FROM bodies
+WHERE namespace = :namespace AND run = :run AND digest > :after
+ORDER BY digest
+LIMIT :most;
+
+-- name: audit_contexts
+-- A stretch of the contexts of a namespace by digest. Garbled text comes as bytes.
+SELECT digest, body FROM contexts
+WHERE namespace = :namespace AND digest > :after
+ORDER BY digest
+LIMIT :most;
+
 -- name: read_namespace
 -- At most one row: how far the log of what belongs to no run has come.
 SELECT namespace, last_seq, head FROM namespaces WHERE namespace = :namespace;
