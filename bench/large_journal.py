@@ -289,6 +289,7 @@ class _Model:
             named,
         )
         self.operations: dict[str, _Form] = {}
+        self.contexts = rows("contexts", "namespace = ?", NAMESPACE)
         bodies = rows("bodies", "run = ?", name)
         for number, state in enumerate(MODELS[name]):
             values = _values(effect_of(name, number), redactor)
@@ -325,7 +326,8 @@ def _copy_run(
         parts = {part: event[part] for part in ("operation", "kind", "at", "caller", "data")}
         event["hash"] = head = event_hash(head, seq=seq, **parts)
     (row,) = rows["runs"] = run["runs"]
-    row.update(last_seq=len(rows["events"]), head=head, operations=len(states))
+    touched_at = max(event["at"] for event in rows["events"])
+    row.update(touched_at=touched_at, last_seq=len(rows["events"]), head=head, operations=len(states))
     return rows
 
 
@@ -381,6 +383,7 @@ def build(path: Path, operations: int) -> list[BuiltRun]:
         for pragma in _PRAGMAS:
             raw.execute(f"PRAGMA {pragma}")
         raw.execute("BEGIN")
+        _insert(raw, "contexts", models["model-open"].contexts)
         done = 0
         for number, size in enumerate(run_sizes(operations)):
             is_open = number % OPEN_RUNS in (0, 3) if number < 10 else number % OPEN_RUNS == 3

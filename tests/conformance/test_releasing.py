@@ -224,7 +224,8 @@ async def test_a_hold_put_back_past_the_log_is_found(tmp_path: Path) -> None:
 
         await desk.journal.database.write(put_back)
         [fault] = (await desk.journal.reader.verify()).faults
-        assert fault == f"{desk.run}: the run's row says what its events do not lead to"
+        said = "the run's row says what its events do not lead to (holder, held_until)"
+        assert fault == f"{desk.run}: {said}; restore a backup"
 
 
 async def test_a_released_run_is_released_where_it_is_imported(tmp_path: Path) -> None:
