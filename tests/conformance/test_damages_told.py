@@ -1,5 +1,6 @@
 """Whatever follows from the log and was damaged beside it is told by verification, with what mends it."""
 
+import io
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from counterfoil.store.domain.commands import (
 from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.protocol import Connection
 from counterfoil.store.rows import save_operation
+from counterfoil.store.spool import read_spool
 from journals import AGENT, FakeClock, as_caller, folder_in_memory, open_desk
 
 pytestmark = pytest.mark.anyio
@@ -271,3 +273,18 @@ async def test_rows_that_still_cannot_be_read_are_not_said_to_be_made_anew(
         place = {"namespace": "default", "run": desk.run}
         assert await desk.journal.keeper.repair() == []
         assert any("cannot be read" in fault for fault in (await desk.journal.reader.verify()).faults)
+
+
+async def test_an_operation_that_was_pruned_where_an_import_comes_from_is_not_told(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk:
+        await desk.begin()
+        await desk.receipt(evidence={"seen": True})
+        clock.advance(91 * A_DAY)
+        assert (await desk.journal.keeper.prune(older_than_seconds=90 * A_DAY)).bodies == 1
+        file = "".join([line async for line in desk.journal.keeper.export()]).encode()
+    (tmp_path / "there").mkdir()
+    async with open_desk(tmp_path / "there", clock=clock) as there:
+        await there.journal.keeper.take_in(read_spool(io.BytesIO(file)), as_caller(AGENT))
+        verified = await there.journal.reader.verify()
+        assert (verified.operations, verified.faults) == (1, ())
