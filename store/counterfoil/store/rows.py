@@ -137,7 +137,8 @@ def rows_are_gone(what: str, *, is_mendable: bool = True) -> JournalUnavailable:
         "perform the effect",
         fix="keep what you have (receipt, finding); a person "
         + (
-            "runs `counterfoil verify`, whose `--repair` makes the row anew where the log is whole, or restores a backup"
+            "runs `counterfoil verify`, whose `--repair` makes the row anew where the log is whole, or "
+            "restores a backup"
             if is_mendable
             else "restores a backup"
         ),
