@@ -13,33 +13,10 @@ from counterfoil.store.domain.model import Operation, Run
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.pruning import bodies_of
 from counterfoil.store.replaying import events_by_operation, read_log, replay, rows_problem
-from counterfoil.store.rows import run_from_row
+from counterfoil.store.rows import RUN_FACTS, run_from_row
 from counterfoil.store.shared_rows import UnfitRow
 
 __all__ = ["Fault", "ProvedRun", "fault_of_unfit", "prove_contexts", "prove_run"]
-
-_REPLAYED_OF_A_RUN = (
-    "finished_as",
-    "finished_at",
-    "finish_reason",
-    "goal",
-    "spec_uri",
-    "spec_digest",
-    "parent",
-    "schedule_name",
-    "schedule_occurrence",
-    "context",
-    "offered",
-    "criteria",
-    "begun_at",
-    "holder",
-    "holder_name",
-    "held_until",
-    "progress_message",
-    "progress_fraction",
-    "checkpoint",
-)
-"""What a run's own events say of it; its workflow may also be named by begin_operation."""
 
 _MEND = "; its log is whole: `counterfoil verify --repair` makes its rows anew"
 _RESTORE = "; restore a backup"
@@ -209,7 +186,7 @@ def _differing(row: Row, rows: Sequence[Row], replayed: Run) -> list[str]:
         stored = run_from_row(row)
     except (ValueError, TypeError, LookupError, AttributeError):
         return ["it cannot be read"]
-    differing = [name for name in _REPLAYED_OF_A_RUN if getattr(replayed, name) != getattr(stored, name)]
+    differing = [name for name in RUN_FACTS if getattr(replayed, name) != getattr(stored, name)]
     created = sum(event["kind"] == EventKind.OPERATION_CREATED.value for event in rows)
     times = [event["at"] for event in rows]
     # A log that an import went on with may have its latest time before its last event.

@@ -27,6 +27,7 @@ from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.protocol import Connection, Row
 
 __all__ = [
+    "RUN_FACTS",
     "load_operation",
     "load_operations",
     "plain_columns",
@@ -40,11 +41,7 @@ __all__ = [
 ]
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
-_RUN_COLUMNS = (
-    "namespace",
-    "run",
-    "workflow",
-    "workflow_version",
+RUN_FACTS = (
     "finished_as",
     "begun_at",
     "goal",
@@ -65,6 +62,9 @@ _RUN_COLUMNS = (
     "progress_fraction",
     "checkpoint",
 )
+"""What a run's own events say of it; its workflow may also be named by begin_operation."""
+
+_RUN_COLUMNS = ("namespace", "run", "workflow", "workflow_version", *RUN_FACTS)
 _PARTS = ("run", "operation", "namespace")
 
 
