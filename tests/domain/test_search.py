@@ -6,12 +6,12 @@ The decisions are the shipped functions themselves. `COUNTERFOIL_LONG=1` searche
 and every cell of the table of assumptions; `-s` shows how much was explored, and every trace.
 """
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from crash.sessions import LONG
 from domain.search.deciding import RULES
 from domain.search.explorer import Found, explore
 from domain.search.faults import FAULTS, Fault
@@ -20,9 +20,7 @@ from domain.search.worlds import APART, ASSUMPTIONS, CELLS, DROPPED, WIDE, WORLD
 
 GUARANTEES = (Path(__file__).parents[2] / "docs" / "guarantees.md").read_text(encoding="utf-8")
 
-wide = pytest.mark.skipif(
-    not os.environ.get("COUNTERFOIL_LONG"), reason="COUNTERFOIL_LONG=1 searches this too"
-)
+wide = pytest.mark.skipif(not LONG, reason="COUNTERFOIL_LONG=1 searches this too")
 
 
 def holds_in(world: World) -> None:

@@ -8,7 +8,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any
 
-from counterfoil.store.domain.answers import Verdict, guidance_for
+from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.canonical import canonical_json
 from counterfoil.store.domain.commands import (
     Caller,
@@ -40,7 +40,7 @@ from counterfoil.store.domain.untrusted import safe_value
 from counterfoil.store.errors import Forbidden, InvalidArgument, NotFound
 from counterfoil.store.namespace_log import append, grant_from_row, request_from_row, waiting_requests
 from counterfoil.store.preparing import Bodies, duration
-from counterfoil.store.presenting import body_shown, without_none
+from counterfoil.store.presenting import answer_head, body_shown, without_none
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import operation_or_fault, read_body
 from counterfoil.store.rows import refuse_damaged, run_from_row
@@ -657,10 +657,7 @@ _UNMET = Outlook(next="stop", reason="unmet")
 def _head(outlook: Outlook, now: Instant) -> dict[str, Any]:
     return without_none(
         {
-            "as_of": rfc3339(now),
-            "next": outlook.next,
-            "reason": outlook.reason,
-            "guidance": guidance_for(outlook.next, outlook.reason),
+            **answer_head(outlook.next, outlook.reason, now),
             "retry_at": None if outlook.retry_at is None else rfc3339(outlook.retry_at),
         }
     )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from counterfoil.store.comparing import hides_the_same
-from counterfoil.store.domain.answers import Verdict, guidance_for
+from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.begin import BeginFacts, BeginGiven
 from counterfoil.store.domain.commands import Json
 from counterfoil.store.domain.context import Drift, compare_contexts
@@ -18,7 +18,7 @@ from counterfoil.store.domain.untrusted import safe_value
 from counterfoil.store.gaps import gap_in
 from counterfoil.store.preparing import Bodies, Reference
 from counterfoil.store.preparing_runs import PreparedContext, context_from
-from counterfoil.store.presenting import body_gone, body_shown, value_of, without_none
+from counterfoil.store.presenting import answer_head, body_gone, body_shown, value_of, without_none
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import (
     dependencies_of,
@@ -227,13 +227,7 @@ class Beginning:
 
     def damaged(self, operation: Operation, now: Instant) -> dict[str, Any]:
         """Answer for an operation whose rows cannot be read: in doubt, and nothing is written."""
-        return {
-            "as_of": rfc3339(now),
-            "next": "reconcile",
-            "reason": "in_doubt",
-            "guidance": guidance_for("reconcile", "in_doubt"),
-            **damaged_shown(operation),
-        }
+        return {**answer_head("reconcile", "in_doubt", now), **damaged_shown(operation)}
 
     async def answer(
         self,

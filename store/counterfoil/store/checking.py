@@ -4,7 +4,6 @@ from typing import Any
 
 import anyio
 
-from counterfoil.store.domain.answers import guidance_for
 from counterfoil.store.domain.canonical import plain_json
 from counterfoil.store.domain.commands import Caller, CheckOperation
 from counterfoil.store.domain.instants import Instant, rfc3339
@@ -13,7 +12,14 @@ from counterfoil.store.domain.plan import Step
 from counterfoil.store.domain.states import decision_at, is_unresolved, state_of
 from counterfoil.store.errors import Ambiguous, InvalidArgument, NotFound
 from counterfoil.store.preparing import Reference
-from counterfoil.store.presenting import body_gone, escaped_json, reads_as_it_is, value_of, without_none
+from counterfoil.store.presenting import (
+    answer_head,
+    body_gone,
+    escaped_json,
+    reads_as_it_is,
+    value_of,
+    without_none,
+)
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import operation_or_fault, read_body
 from counterfoil.store.trajectory import trajectory_of
@@ -123,10 +129,7 @@ class Checker:
         if operation.is_damaged:
             return await self._damaged(connection, operation, command, step, now)
         answer = {
-            "as_of": rfc3339(now),
-            "next": step.outlook.next,
-            "reason": step.outlook.reason,
-            "guidance": guidance_for(step.outlook.next, step.outlook.reason),
+            **answer_head(step.outlook.next, step.outlook.reason, now),
             **self._view.present.place(operation, now),
         }
         if command.detail not in ("summary", "full"):
@@ -144,10 +147,7 @@ class Checker:
     ) -> dict[str, Any]:
         """Say that the rows cannot be read; the log beside them is shown all the same."""
         answer = {
-            "as_of": rfc3339(now),
-            "next": step.outlook.next,
-            "reason": step.outlook.reason,
-            "guidance": guidance_for(step.outlook.next, step.outlook.reason),
+            **answer_head(step.outlook.next, step.outlook.reason, now),
             **damaged_shown(operation),
         }
         if command.detail == "full":

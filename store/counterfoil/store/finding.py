@@ -13,7 +13,7 @@ from counterfoil.store.domain.model import Party, State
 from counterfoil.store.domain.plan import Step
 from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.preparing import Preparer
-from counterfoil.store.presenting import without_none
+from counterfoil.store.presenting import answer_head, without_none
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.rows import load_operations
 from counterfoil.store.viewing import ANSWER_ROOM, Viewer, damaged_shown, party_of, safe, size_of
@@ -108,13 +108,9 @@ class Finder:
         )
         last = rows[passed - 1] if is_cut else None
         is_empty = not rows and after is None
-        next_, reason = "continue", "no_history" if is_empty else "listed"
         return without_none(
             {
-                "as_of": rfc3339(now),
-                "next": next_,
-                "reason": reason,
-                "guidance": guidance_for(next_, reason),
+                **answer_head("continue", "no_history" if is_empty else "listed", now),
                 "operations": shown,
                 "guidances": {
                     entry["reason"]: guidance_for(entry["next"], entry["reason"]) for entry in shown

@@ -24,7 +24,7 @@ from counterfoil.store.domain.untrusted import escape_untrusted
 from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.preparing_runs import PreparedContext, prepare_context
-from counterfoil.store.presenting import body_shown, without_none
+from counterfoil.store.presenting import answer_head, body_shown, without_none
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.resolving import criteria_of, no_such_run, satisfying_in
 from counterfoil.store.rows import load_operations, run_from_row
@@ -89,14 +89,6 @@ class Planner:
         plan = await self._run_plan(connection, ResumePlan(run=name), name, now, party)
         return {**plan, **answer, "run": plan["run"]}
 
-    async def _head(self, now: Instant, next_: str, reason: str) -> dict[str, Any]:
-        return {
-            "as_of": rfc3339(now),
-            "next": next_,
-            "reason": reason,
-            "guidance": guidance_for(next_, reason),
-        }
-
     async def _journal_shown(self, connection: Connection, now: Instant) -> dict[str, Any]:
         identity = self._identity
         is_new = now - identity.created_at < _NEW_FOR
@@ -118,7 +110,7 @@ class Planner:
         if row is None:
             near = await no_such_run(connection, self._view.namespace, name)
             return {
-                **await self._head(now, "continue", "no_history"),
+                **answer_head("continue", "no_history", now),
                 "journal": journal,
                 "run": {"run": name},
                 "counts": {},
@@ -171,7 +163,7 @@ class Planner:
         seq, as_of = (run.last_seq, now) if after is None else (after.seq, after.as_of)
         return without_none(
             {
-                **await self._head(now, "continue", "listed"),
+                **answer_head("continue", "listed", now),
                 "journal": journal,
                 "run": await self._run_whole(connection, run, now),
                 "drift": drift_shown(drifts),
@@ -349,7 +341,7 @@ class Planner:
             has_moved = newest is not None and newest["touched_at"] >= as_of
         return without_none(
             {
-                **await self._head(now, "continue", "no_history" if is_empty else "listed"),
+                **answer_head("continue", "no_history" if is_empty else "listed", now),
                 "journal": await self._journal_shown(connection, now),
                 "runs": shown,
                 "complete": not is_cut

@@ -26,6 +26,7 @@ from counterfoil.store.domain.untrusted import escape_untrusted, safe_value
 __all__ = [
     "BODY_SHOWN",
     "Presenter",
+    "answer_head",
     "body_gone",
     "body_shown",
     "escaped_json",
@@ -109,6 +110,16 @@ def body_gone(recorded: str) -> dict[str, Any]:
     }
 
 
+def answer_head(next_: str, reason: str, now: Instant, state: State | None = None) -> dict[str, Any]:
+    """Give what every answer begins with: the moment, the verb, its reason and what to do."""
+    return {
+        "as_of": rfc3339(now),
+        "next": next_,
+        "reason": reason,
+        "guidance": guidance_for(next_, reason, state),
+    }
+
+
 class Presenter:
     """Answers under one configuration."""
 
@@ -117,16 +128,8 @@ class Presenter:
 
     def verdict(self, verdict: Verdict, now: Instant) -> dict[str, Any]:
         """Give the verb, its reason and what to do."""
-        return {
-            "as_of": rfc3339(now),
-            "next": verdict.next,
-            "reason": verdict.reason,
-            "guidance": guidance_for(
-                verdict.next,
-                verdict.reason,
-                None if verdict.after is None else state_of(verdict.after, now),
-            ),
-        }
+        state = None if verdict.after is None else state_of(verdict.after, now)
+        return answer_head(verdict.next, verdict.reason, now, state)
 
     def place(self, operation: Operation, now: Instant) -> dict[str, Any]:
         """Say which operation is spoken of, and its state."""

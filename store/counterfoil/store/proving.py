@@ -12,7 +12,7 @@ from counterfoil.store.domain.grants import held_grants
 from counterfoil.store.domain.model import Operation, Run
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.pruning import bodies_of
-from counterfoil.store.replaying import events_by_operation, read_log, replay, rows_problem
+from counterfoil.store.replaying import events_by_operation, grant_uses, read_log, replay, rows_problem
 from counterfoil.store.rows import RUN_FACTS, run_from_row
 from counterfoil.store.shared_rows import UnfitRow
 
@@ -58,9 +58,7 @@ async def prove_run(connection: Connection, place: Mapping[str, str]) -> ProvedR
     proved.faults += [Fault(text=f"{name}: event {seq} cannot be read") for seq in unreadable]
     proved.is_whole = not proved.faults
     proved.contexts = _contexts(event for events in by_operation.values() for event in events)
-    uses: dict[str, dict[str, bool]] = {}
-    for use in await connection.fetch_all("read_grant_uses", place):
-        uses.setdefault(use["operation"], {})[use["grant_id"]] = bool(use["is_held"])
+    uses = await grant_uses(connection, place)
     own = by_operation.pop("", [])
     wanted: dict[str, str] = {}
     stored = await connection.fetch_all("read_operations", place)

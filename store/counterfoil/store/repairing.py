@@ -14,7 +14,7 @@ from counterfoil.store.domain.model import Operation
 from counterfoil.store.domain.states import state_of
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.pruning import bodies_of
-from counterfoil.store.replaying import events_by_operation, read_log, replay, rows_problem
+from counterfoil.store.replaying import events_by_operation, grant_uses, read_log, replay, rows_problem
 from counterfoil.store.rows import save_operation
 from counterfoil.store.shared_rows import UnfitRow, remove_unfit
 
@@ -29,9 +29,7 @@ async def repair_run(connection: Connection, run: Row, *, now: Instant) -> list[
     """
     place = {"namespace": run["namespace"], "run": run["run"]}
     stored = {old["id"]: old for old in await connection.fetch_all("read_operations", place)}
-    uses: dict[str, dict[str, bool]] = {}
-    for use in await connection.fetch_all("read_grant_uses", place):
-        uses.setdefault(use["operation"], {})[use["grant_id"]] = bool(use["is_held"])
+    uses = await grant_uses(connection, place)
     repaired = []
     for name, own in (await _whole_log(connection, place)).items():
         replayed = None if name == "" else replay(own)

@@ -8,7 +8,7 @@ from counterfoil.store.domain.model import Operation
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.rows import load_operation, plain_columns
 
-__all__ = ["events_by_operation", "read_log", "replay", "rows_problem"]
+__all__ = ["events_by_operation", "grant_uses", "read_log", "replay", "rows_problem"]
 
 
 async def read_log(connection: Connection, place: Mapping[str, str]) -> list[Row]:
@@ -19,6 +19,14 @@ async def read_log(connection: Connection, place: Mapping[str, str]) -> list[Row
         if page[-1]["seq"] != len(rows):
             break
     return rows
+
+
+async def grant_uses(connection: Connection, place: Mapping[str, str]) -> dict[str, dict[str, bool]]:
+    """Read which grants the operations of a run use on file, by operation."""
+    uses: dict[str, dict[str, bool]] = {}
+    for use in await connection.fetch_all("read_grant_uses", place):
+        uses.setdefault(use["operation"], {})[use["grant_id"]] = bool(use["is_held"])
+    return uses
 
 
 def events_by_operation(rows: Sequence[Row]) -> tuple[dict[str, list[Event]], list[int]]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from counterfoil.store.domain.answers import HOLD_ENDED, NOT_HELD, guidance_for
+from counterfoil.store.domain.answers import HOLD_ENDED, NOT_HELD
 from counterfoil.store.domain.begin import BeginGiven
 from counterfoil.store.domain.commands import ReleaseRun
 from counterfoil.store.domain.context import Drift, accepted_context, compare_contexts
@@ -32,6 +32,7 @@ from counterfoil.store.domain.untrusted import safe_value
 from counterfoil.store.errors import Forbidden
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.preparing_runs import PreparedContext, context_from
+from counterfoil.store.presenting import answer_head
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import (
     criteria_of,
@@ -414,12 +415,7 @@ class RunKeeping:
         self, verdict: RunVerdict, now: Instant, operations: Sequence[Operation] = ()
     ) -> dict[str, Any]:
         run = verdict.run
-        answer: dict[str, Any] = {
-            "as_of": rfc3339(now),
-            "next": verdict.next,
-            "reason": verdict.reason,
-            "guidance": guidance_for(verdict.next, verdict.reason),
-        }
+        answer = answer_head(verdict.next, verdict.reason, now)
         if run is not None:
             answer["run"] = run.run
             if verdict.reason == "run_held":

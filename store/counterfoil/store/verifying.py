@@ -4,7 +4,6 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from counterfoil.store.domain.answers import guidance_for
 from counterfoil.store.domain.commands import (
     Caller,
     OperationRef,
@@ -16,6 +15,7 @@ from counterfoil.store.domain.identity import idempotency_key
 from counterfoil.store.domain.instants import Instant, rfc3339
 from counterfoil.store.domain.model import Finding, Operation
 from counterfoil.store.errors import NotFound
+from counterfoil.store.presenting import answer_head
 from counterfoil.store.probing import Prober, ProbeSubject
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import operation_or_fault, read_body
@@ -98,10 +98,7 @@ class Verifier:
     def _said_before(self, operation: Operation, known: Finding, now: Instant) -> dict[str, Any]:
         found = {"performed": True, "not_performed": False}.get(known.finding)
         return {
-            "as_of": rfc3339(now),
-            "next": "continue",
-            "reason": "duplicate",
-            "guidance": guidance_for("continue", "duplicate"),
+            **answer_head("continue", "duplicate", now),
             **self._view.present.place(operation, now),
             "probe": {"name": known.checked_with.removeprefix(_PREFIX), "found": found},
         }

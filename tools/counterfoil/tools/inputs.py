@@ -3,12 +3,12 @@
 A field that is not given is None. Names and defaults are those of CONTRACT.md, section 5.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from counterfoil.store.domain.commands import Lookup, OperationRef, ReceiptGiven, Undo
+from counterfoil.store.domain.commands import Lookup, OperationRef, ReceiptGiven, ReceiptKind, Undo
 from counterfoil.store.errors import InvalidArgument
 
 __all__ = [
@@ -197,19 +197,7 @@ class ReceiptInput(OperationInput, WritingInput):
     """A receipt: evidence from the system that performed the effect."""
 
     attempt: Count | None = Field(None, description="of begin_operation")
-    kind: Literal[
-        "message",
-        "transaction",
-        "commit",
-        "deployment",
-        "release",
-        "test_result",
-        "file",
-        "http_response",
-        "record",
-        "approval",
-        "other",
-    ] = "other"
+    kind: ReceiptKind = "other"
     external_id: str | None = Field(None, description="message id, commit hash, transaction id, …")
     system: str | None = Field(None, description="which performed it")
     performed_at: str | None = Field(None, description="RFC 3339")

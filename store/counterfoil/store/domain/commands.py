@@ -5,10 +5,11 @@ A value of None means "not given". Bodies (`args`, `payload`, `evidence`, …) a
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 __all__ = [
     "RECEIPT_KINDS",
+    "ReceiptKind",
     "BeginOperation",
     "BeginRun",
     "Caller",
@@ -37,7 +38,7 @@ __all__ = [
     "VerifyOperation",
 ]
 
-RECEIPT_KINDS = (
+ReceiptKind = Literal[
     "message",
     "transaction",
     "commit",
@@ -49,8 +50,10 @@ RECEIPT_KINDS = (
     "record",
     "approval",
     "other",
-)
+]
 """What a receipt can be of."""
+
+RECEIPT_KINDS: tuple[str, ...] = get_args(ReceiptKind)
 
 Json = Any
 """A JSON value: None, bool, int, float (finite), str, list or dict of these."""
