@@ -62,6 +62,7 @@ from counterfoil.store.presenting import Presenter
 from counterfoil.store.probing import Prober
 from counterfoil.store.protocol import Connection, Database
 from counterfoil.store.redact import Redactor
+from counterfoil.store.requesting import Requesting
 from counterfoil.store.resolving import (
     has_claimed,
     has_decided,
@@ -113,7 +114,8 @@ class Journal:
         self._beginning = Beginning(self._view)
         self._commands = Commanding(self._view)
         self._runs = RunKeeping(self._view)
-        self._authorizing = Authorizing(self._view)
+        self._requesting = Requesting(self._view)
+        self._authorizing = Authorizing(self._view, self._requesting)
         self._verifier = Verifier(self._view, prober=prober, reconcile=self.reconcile_operation)
         self.reader = Auditor(self._view)
         self.keeper = Keeper(self._view, identity=identity)
@@ -517,8 +519,8 @@ class Journal:
         return await self._finder.suggest(kind, beginning)
 
     async def request_authority(self, command: RequestAuthority, caller: Caller) -> dict[str, Any]:
-        """Ask for a person's permission; see `Authorizing.request`."""
-        return await self._authorize(self._authorizing.request, command, caller)
+        """Ask for a person's permission; see `Requesting.request`."""
+        return await self._authorize(self._requesting.request, command, caller)
 
     async def grant(self, command: GrantAuthority, caller: Caller) -> dict[str, Any]:
         """Give a permission, which only a person can; see `Authorizing.grant`."""
@@ -529,12 +531,12 @@ class Journal:
         return await self._authorize(self._authorizing.revoke, command, caller)
 
     async def decline_request(self, request: str, caller: Caller) -> dict[str, Any]:
-        """Say no to a request, which only a person can; see `Authorizing.decline`."""
-        return await self._authorize(self._authorizing.decline, request, caller)
+        """Say no to a request, which only a person can; see `Requesting.decline`."""
+        return await self._authorize(self._requesting.decline, request, caller)
 
     async def list_requests(self, *, state: str | None = "waiting") -> list[dict[str, Any]]:
         """List what agents asked for; changes nothing."""
-        return await self._authorizing.requests(state)
+        return await self._requesting.requests(state)
 
     async def list_grants(self) -> list[dict[str, Any]]:
         """List what was permitted; changes nothing."""
