@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 __all__ = [
     "Ambiguous",
+    "BodyDamaged",
     "Fault",
     "Forbidden",
     "InvalidArgument",
@@ -106,3 +107,15 @@ class JournalUnavailable(Fault):
     ) -> None:
         super().__init__(message, fix=fix, recorded=recorded)
         self.retryable = retryable
+
+
+class BodyDamaged(JournalUnavailable):
+    """What is kept under a digest is something else by now: nothing may be sent, compared or judged by it."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what} on record is not what was recorded: the journal is damaged there; nothing was recorded, "
+            "do not perform the effect",
+            fix="a person runs `counterfoil verify`, which names what is damaged, or restores a backup; the "
+            "rest of the journal can still be used",
+        )

@@ -24,7 +24,7 @@ from counterfoil.store.domain.untrusted import escape_untrusted
 from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.preparing_runs import PreparedContext, prepare_context
-from counterfoil.store.presenting import answer_head, body_shown, without_none
+from counterfoil.store.presenting import answer_head, without_none
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.resolving import criteria_of, no_such_run, satisfying_in
 from counterfoil.store.rows import load_operations, run_from_row
@@ -295,10 +295,7 @@ class Planner:
             "finish_reason": safe(run.finish_reason),
         }
         if run.checkpoint is not None:
-            body = await connection.fetch_one(
-                "read_body", {"namespace": run.namespace, "run": run.run, "digest": run.checkpoint}
-            )
-            shown["checkpoint"] = body_shown(None if body is None else body["body"], detail="checkpoint")
+            shown["checkpoint"] = await self._view.body(connection, run, run.checkpoint, detail="checkpoint")
         return without_none(shown)
 
     async def _runs(self, connection: Connection, command: ResumePlan) -> dict[str, Any]:

@@ -22,10 +22,10 @@ from counterfoil.store.domain.outlook import Outlook
 from counterfoil.store.errors import Forbidden, InvalidArgument, NotFound
 from counterfoil.store.namespace_log import append, request_from_row, waiting_requests
 from counterfoil.store.preparing import Bodies
-from counterfoil.store.presenting import body_shown, without_none
+from counterfoil.store.presenting import without_none
 from counterfoil.store.presenting_authority import outlook_head, request_shown, who
 from counterfoil.store.protocol import Connection
-from counterfoil.store.resolving import operation_or_fault, read_body
+from counterfoil.store.resolving import operation_or_fault
 from counterfoil.store.rows import refuse_damaged, run_from_row
 from counterfoil.store.viewing import Viewer, party_of, safe
 from counterfoil.store.weighing import (
@@ -257,7 +257,7 @@ class Requesting:
         effect: dict[str, Any] = {"action": safe(described.action), "target": safe(described.target)}
         for name, digest in (("args", described.args_digest), ("payload", described.payload_digest)):
             if digest is not None:
-                effect[name] = body_shown(await read_body(connection, operation, digest), detail=name)
+                effect[name] = await self._view.body(connection, operation, digest, detail=name)
         return without_none(effect)
 
     async def request_named(self, connection: Connection, request_id: str) -> Request:
