@@ -14,6 +14,7 @@ __all__ = [
     "InvalidArgument",
     "JournalUnavailable",
     "NotFound",
+    "RunDamaged",
     "TooLarge",
     "UnsupportedVersion",
 ]
@@ -107,6 +108,18 @@ class JournalUnavailable(Fault):
     ) -> None:
         super().__init__(message, fix=fix, recorded=recorded)
         self.retryable = retryable
+
+
+class RunDamaged(JournalUnavailable):
+    """The row of a run holds what no event could have written; its operations and its log may be whole."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__(
+            f"the row of run {run} cannot be read: the journal is damaged there; nothing was recorded, do "
+            "not perform an effect of this run",
+            fix="keep what you have (receipt, finding); a person runs `counterfoil verify`, which names what "
+            "is damaged, or restores a backup; the other runs can still be used",
+        )
 
 
 class BodyDamaged(JournalUnavailable):

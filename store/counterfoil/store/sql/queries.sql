@@ -3,7 +3,7 @@
 SELECT id, created_at, secret FROM journal WHERE only = 1;
 
 -- name: read_run
--- At most one row.
+-- At most one row. Garbled text comes as bytes.
 SELECT namespace, run, created_at, touched_at, last_seq, head, operations, workflow, workflow_version,
     finished_as, begun_at, goal, spec_uri, spec_digest, parent, schedule_name, schedule_occurrence, context,
     offered, criteria, holder, holder_name, held_until, finished_at, finish_reason, progress_message, progress_fraction, checkpoint
@@ -46,6 +46,7 @@ WHERE namespace = :namespace AND run = :run;
 
 -- name: list_runs
 -- Most recently touched first: runs that are not finished, and any with an open question.
+-- Garbled text comes as bytes.
 SELECT namespace, run, created_at, touched_at, last_seq, head, operations, workflow, workflow_version,
     finished_as, begun_at, goal, spec_uri, spec_digest, parent, schedule_name, schedule_occurrence, context,
     offered, criteria, holder, holder_name, held_until, finished_at, finish_reason, progress_message, progress_fraction, checkpoint
