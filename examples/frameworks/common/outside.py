@@ -20,7 +20,7 @@ BOUND_SECONDS = 60
 async def push_tag(target: str, reference: str) -> str:
     """Push the present commit as the tag `target`, such as refs/tags/1.2, with a reference in its message."""
     name = target.removeprefix("refs/tags/")
-    await _git("tag", "--annotate", "--message", f"Reference: {reference}", name)
+    await _git("tag", "--force", "--annotate", "--message", f"Reference: {reference}", name)
     await _git("push", "--quiet", "origin", target)
     return json.dumps(await _tag(target))
 

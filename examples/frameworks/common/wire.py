@@ -2,7 +2,8 @@
 
 Usage: wire.py NOTES SERVER COMMAND…
 
-While a file NOTES.lose is there, the first answer that grants something is lost, and the file with it.
+While a file NOTES.lose is there, the first answer that grants something is lost, and the file with it: the
+server has answered, and the agent gets an error instead, as from a gateway whose own connection broke.
 """
 
 import json
@@ -31,8 +32,8 @@ def main(notes: Path, *command: str) -> int:
             if granted and lose.exists():
                 lose.unlink()
                 book.add(**called, answer="lost")
-                continue
-            if called:
+                line = _lost(message["id"])
+            elif called:
                 book.add(**called, answer=_next(message))
             sys.stdout.buffer.write(line)
             sys.stdout.buffer.flush()
@@ -48,6 +49,11 @@ def main(notes: Path, *command: str) -> int:
         server.stdin.flush()
     server.stdin.close()
     return server.wait()
+
+
+def _lost(request: str | int) -> bytes:
+    error = {"code": -32603, "message": "the connection to the server was lost"}
+    return json.dumps({"jsonrpc": "2.0", "id": request, "error": error}).encode() + b"\n"
 
 
 def _next(message: dict) -> str | None:

@@ -33,8 +33,8 @@ sys.path.append(str(Path(__file__).parents[1] / "common"))
 from outside import TOOLS
 from scripted_model import Answered, Called, reply
 
-ANSWER_SECONDS = 3
-"""How long an answer of the server may take. The adapter sets no bound by itself; here one answer is lost."""
+ANSWER_SECONDS = 60
+"""How long an answer of the server may take: longer than check_operation can be told to wait."""
 MOST_STEPS = 80
 
 

@@ -35,8 +35,8 @@ sys.path.append(str(Path(__file__).parents[1] / "common"))
 from outside import TOOLS
 from scripted_model import Answered, Called, reply
 
-ANSWER_SECONDS = 5
-"""How long an answer of the server may take: the SDK's default, for connecting as well."""
+ANSWER_SECONDS = 60
+"""How long an answer of the server may take: longer than check_operation can be told to wait."""
 MOST_TURNS = 40
 
 

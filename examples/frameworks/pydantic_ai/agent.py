@@ -30,8 +30,8 @@ sys.path.append(str(Path(__file__).parents[1] / "common"))
 from outside import TOOLS
 from scripted_model import Answered, Called, reply
 
-ANSWER_SECONDS = 3
-"""How long an answer of the server may take. The default is five minutes; here one answer is lost."""
+ANSWER_SECONDS = 60
+"""How long an answer of the server may take: longer than check_operation can be told to wait."""
 
 
 async def named(context: RunContext, call_tool: CallToolFunc, tool: str, arguments: dict[str, Any]) -> Any:
@@ -74,7 +74,7 @@ async def main() -> None:
         include_instructions=True,
         tool_error_behavior="failed",
         process_tool_call=named,
-        init_timeout=30,
+        init_timeout=ANSWER_SECONDS,
         read_timeout=ANSWER_SECONDS,
     )
     agent = Agent(FunctionModel(model), tools=list(TOOLS), toolsets=[server], retries=0)
