@@ -9,8 +9,8 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-BOUND_SECONDS = 60
-"""Bound on one process; none of them takes more than a few seconds."""
+BOUND_SECONDS = 120
+"""Bound on one process; none of them takes more than a few seconds of one core."""
 
 
 def environment(folder: Path) -> dict[str, str]:
