@@ -34,10 +34,19 @@ def event_hash(previous: str, *, seq: int, operation: str, kind: str, at: int, c
 
 
 def first_fault(
-    events: Iterable[Row], *, namespace: str, run: str, last_seq: int, head: str
+    events: Iterable[Row],
+    *,
+    namespace: str,
+    run: str,
+    last_seq: int,
+    head: str,
+    after: tuple[int, str] | None = None,
 ) -> ChainFault | None:
-    """Walk a run's whole log and tell where it first breaks, None where it holds."""
-    previous, seq = genesis(namespace, run), 0
+    """Walk a run's whole log and tell where it first breaks, None where it holds.
+
+    With `after`, a number and the hash under it, the log was proved up to there and `events` follow on.
+    """
+    seq, previous = after or (0, genesis(namespace, run))
     for event in events:
         if event["seq"] != seq + 1:
             return ChainFault(seq=seq + 1, problem=f"event {seq + 1} is missing")

@@ -52,7 +52,9 @@ async def prove_run(connection: Connection, place: Mapping[str, str]) -> ProvedR
     if row is None:
         proved.faults.append(Fault(text=f"{name}: the run's row is gone{_RESTORE}"))
         return proved
-    broken = first_fault(rows, **place, last_seq=row["last_seq"], head=row["head"])
+    broken = first_fault(
+        rows, namespace=place["namespace"], run=place["run"], last_seq=row["last_seq"], head=row["head"]
+    )
     if broken is not None:
         proved.faults.append(Fault(text=f"{name}: {broken.problem}"))
     by_operation, unreadable = events_by_operation(rows)

@@ -1,7 +1,7 @@
 """What checks and plans share: one operation looked at as it stands now among the others of its run."""
 
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,11 +26,13 @@ __all__ = [
     "damaged_shown",
     "history_entry",
     "party_of",
+    "runs_by_name",
     "safe",
     "size_of",
 ]
 
 _MOST_AROUND = 1_000
+_RUNS_AT_ONCE = 200
 
 ANSWER_ROOM = 7_000
 """Characters of JSON that the entries of one page may take, so that the whole answer stays under 10,000."""
@@ -181,6 +183,22 @@ class Viewer:
                 {"tool": safe(undo.tool), "instructions": safe(undo.instructions), "detail": "undo"}
             )
         return without_none(entry)
+
+
+async def runs_by_name(view: Viewer) -> AsyncIterator[Sequence[Row]]:
+    """Give the runs of a namespace, some at a time, in the order of their names."""
+    after = ""
+    while True:
+        place = {"namespace": view.namespace, "after": after, "most": _RUNS_AT_ONCE}
+
+        async def page(connection: Connection, place: dict[str, object] = place) -> Sequence[Row]:
+            return await connection.fetch_all("runs_page", place)
+
+        rows = await view.database.read(page)
+        if not rows:
+            return
+        yield rows
+        after = rows[-1]["run"]
 
 
 def damaged_shown(operation: Operation) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import click
 from counterfoil.server.faults import fault_text, without_secrets
 from counterfoil.server.logs import logger
 from counterfoil.server.people.connecting import config, demo, serve
+from counterfoil.server.people.copying import copy
 from counterfoil.server.people.criteria import spec
 from counterfoil.server.people.deciding import close, reconcile
 from counterfoil.server.people.doctor import doctor
@@ -35,7 +36,7 @@ _SECTIONS = {
     "Settle": ("reconcile", "close", "release", "finish"),
     "Permit": ("requests", "grant"),
     "Care": ("check", "doctor", "verify", "backup", "restore", "prune", "migrate"),
-    "Move": ("export", "import"),
+    "Move": ("copy", "export", "import"),
     "Connect": ("serve", "config", "demo"),
 }
 
@@ -86,6 +87,7 @@ for _command in (
     restore,
     prune,
     migrate,
+    copy,
     export,
     import_,
     serve,

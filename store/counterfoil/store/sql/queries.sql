@@ -859,6 +859,56 @@ WHERE namespace = :namespace AND run = :run AND digest > :after
 ORDER BY digest
 LIMIT :most;
 
+-- name: body_on_file
+-- At most one row: a body with the time since which it is there.
+SELECT digest, body, stored_at FROM bodies WHERE namespace = :namespace AND run = :run AND digest = :digest;
+
+-- name: first_run
+-- At most one row, of whatever namespace: whether a journal holds anything yet.
+SELECT run FROM runs LIMIT 1;
+
+-- name: namespaces_on_file
+-- Every namespace that has runs.
+SELECT DISTINCT namespace FROM runs ORDER BY namespace;
+
+-- name: work_under_way
+-- Exactly one row: attempts whose lease is not over, and runs that a session holds. The first is counted in the index
+-- of changes alone.
+SELECT
+    (SELECT COUNT(*) FROM operations
+    WHERE namespace = :namespace AND state = 'in_progress' AND lease_until > :now) AS attempts,
+    (SELECT COUNT(*) FROM runs WHERE namespace = :namespace AND held_until > :now AND finished_as IS NULL) AS runs;
+
+-- name: operations_compared
+-- A stretch of the operations of a run by key, as they are compared with those of another journal. Leases and deadlines
+-- that are over by :now count as what they became.
+SELECT key, id, fingerprint, attempts, receipts, findings,
+    CASE
+        WHEN state IN ('in_progress', 'in_doubt', 'failed') AND deadline_at <= :now THEN 'timed_out'
+        WHEN state = 'in_progress' AND lease_until <= :now THEN 'in_doubt'
+        ELSE state
+    END AS state_now
+FROM operations
+WHERE namespace = :namespace AND run = :run AND key > :after
+ORDER BY key
+LIMIT :most;
+
+-- name: references_compared
+-- A stretch of the references on file in a run, as they are compared with those of another journal; `is_known` tells
+-- whether a reference would be found from another run.
+SELECT operation, number, kind, system, external_id, is_foreign, is_set_aside,
+    CASE WHEN assurance = 0 OR EXISTS (
+        SELECT 1 FROM external_ids
+        WHERE external_ids.namespace = receipts.namespace AND external_ids.external_id = receipts.external_id
+            AND external_ids.kind = receipts.kind AND external_ids.system = receipts.system
+            AND external_ids.operation = receipts.operation
+    ) THEN 1 ELSE 0 END AS is_known
+FROM receipts
+WHERE namespace = :namespace AND run = :run AND external_id IS NOT NULL
+    AND (operation > :operation OR (operation = :operation AND number > :number))
+ORDER BY operation, number
+LIMIT :most;
+
 -- name: old_bodies
 -- The bodies of a run that were stored before a moment, with their sizes.
 SELECT digest, length(body) AS characters FROM bodies
