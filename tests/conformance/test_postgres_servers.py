@@ -155,6 +155,41 @@ async def test_a_call_whose_commit_cannot_be_told_is_recorded_once_when_it_is_se
         assert len((await desk.check())["receipts"]) == 1
 
 
+@pytest.mark.parametrize(
+    ("method", "told"), [("begin", ("perform", "replayed")), ("receipt", ("continue", "duplicate"))]
+)
+async def test_what_only_this_server_has_is_not_told_as_recorded_when_the_call_comes_again(
+    cluster: Cluster, place: Callable[[Path], str], tmp_path: Path, method: str, told: tuple[str, str]
+) -> None:
+    """The call sent again writes nothing, and waits all the same for the standby that lacks the first one."""
+    waits = f"{others_of(place(tmp_path / 'journal.db'))} AND wait_event = 'SyncRep'"
+    async with open_desk(tmp_path) as desk:
+        if method == "receipt":
+            await desk.begin()
+        with waiting_for_a_standby(cluster):
+            for call in (getattr(desk, method), desk.again, desk.again):
+                fault = await fault_where_it_waits(cluster, waits, call())
+                assert (fault.retryable, fault.recorded) == (True, None)
+                assert "committed without its standby (01000)" in fault.message
+        again = await desk.again()
+        assert (again["next"], again["reason"]) == told
+
+
+async def fault_where_it_waits(cluster: Cluster, waits: str, call: Any) -> JournalUnavailable:
+    """Let an operator cancel the wait of a call's commit for the standby, and give the fault it ends in."""
+
+    async def strike() -> None:
+        while not await anyio.to_thread.run_sync(cluster.run, f"SELECT pg_cancel_backend(pid) {waits}"):
+            await anyio.lowlevel.checkpoint()
+
+    with anyio.fail_after(WAIT_SECONDS):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(strike)
+            fault = await fault_of(call)
+            tasks.cancel_scope.cancel()
+    return fault
+
+
 async def test_a_server_that_is_paused_is_told_and_got_over(cluster: Cluster, url: str) -> None:
     async with opened(url, patience=SHORT, most_connections=1) as database:
         await database.write(making("before"))

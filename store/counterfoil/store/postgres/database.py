@@ -363,13 +363,13 @@ class PostgresDatabase:
                 raise _Retry(lost_to, run=transaction.run)
             raise driver_fault(lost_to, statement="the work") from lost_to
         if not is_read_only:
-            await self._commit(session, transaction)
+            await self._commit(session, transaction, has_standby=begun.has_standby)
         return result
 
-    async def _commit(self, session: Session, transaction: Transaction) -> None:
+    async def _commit(self, session: Session, transaction: Transaction, *, has_standby: bool) -> None:
         failpoint("before_commit")
         try:
-            await session.commit_now(self._patience)
+            await session.commit_now(self._patience, has_standby=has_standby)
         except psycopg.Error as error:
             if _may_repeat(error):
                 raise _Retry(error, run=transaction.run) from error

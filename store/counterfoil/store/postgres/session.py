@@ -34,6 +34,14 @@ __all__ = [
 SCHEMA: Final = "counterfoil"
 """The schema that holds the tables: made by the first migration, and never mixed with others' tables."""
 
+_SEEN: Final = "SELECT pg_logical_emit_message(true, 'counterfoil', ''); "
+"""Writes a few bytes, so that the commit behind it waits for the standby, and with it for all before it.
+
+A commit whose wait was cancelled, or that its server had on disk when it crashed, is seen by others although
+no standby has it. A transaction that only reads waits for nothing: a call sent again would find its own
+record here and be told that it is kept, and a failover would prove that wrong.
+"""
+
 Result = TypeVar("Result")
 
 
@@ -59,6 +67,8 @@ class Begun:
 
     at: Instant
     schema_version: int
+    has_standby: bool
+    """Whether the server lets commits wait for a synchronous standby."""
 
 
 class SilentServer(Exception):
@@ -123,10 +133,12 @@ class Session(psycopg.AsyncConnection[DictRow]):
         fault = _unfit(row, known=known)
         if fault is not None:
             raise fault
-        return Begun(at=row["at"], schema_version=row["version"])
+        return Begun(at=row["at"], schema_version=row["version"], has_standby=row["has_standby"])
 
-    async def commit_now(self, patience: Patience) -> None:
+    async def commit_now(self, patience: Patience, *, has_standby: bool = False) -> None:
         """Commit; when this returns, it is on stable storage wherever the server was set up to put it.
+
+        With `has_standby` that holds for all that the transaction read as well, even where it wrote nothing.
 
         Raises:
             JournalUnavailable: the server committed here and gave up waiting for its standby, of which it
@@ -134,7 +146,9 @@ class Session(psycopg.AsyncConnection[DictRow]):
             psycopg.Error, SilentServer: as the driver raises them.
         """
         self.warned.clear()
-        cursor = await answered(self.execute("COMMIT"), patience)
+        cursor = await answered(self.execute(_SEEN + "COMMIT" if has_standby else "COMMIT"), patience)
+        while cursor.nextset():
+            pass
         if cursor.statusmessage != "COMMIT":
             # What PostgreSQL answers where an earlier statement failed: nothing was kept.
             raise JournalUnavailable(
@@ -200,6 +214,7 @@ def _begin(is_read_only: bool, patience: Patience) -> str:
             version,
             (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS at,
             current_setting('fsync') AS fsync,
+            COALESCE(current_setting('synchronous_standby_names', true), '') <> '' AS has_standby,
             set_config(
                 'synchronous_commit',
                 CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on'
