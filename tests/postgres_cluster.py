@@ -99,6 +99,9 @@ class Cluster:
         while any(map(_is_alive, processes)):
             assert time.monotonic() < deadline, "a killed server does not end"
             time.sleep(0.01)
+        # They name a process that is dead and, where nobody has waited for it yet, still in the table.
+        for lock in (self.data / "postmaster.pid", *self.folder.glob(".s.PGSQL.*.lock")):
+            lock.unlink()
 
     @property
     def is_running(self) -> bool:
@@ -229,7 +232,9 @@ class Cluster:
             **self._user,
         )
         if done.returncode != 0:
-            raise RuntimeError(f"{program}: {(self.folder / 'errors').read_text(encoding='utf-8')[-2000:]}")
+            said = [self.folder / name for name in ("errors", "log")]
+            told = [file.read_text(encoding="utf-8")[-2000:] for file in said if file.exists()]
+            raise RuntimeError("\n".join((program, *told)))
 
 
 def _is_alive(process: int) -> bool:

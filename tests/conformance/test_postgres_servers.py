@@ -9,7 +9,16 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from conformance.postgres_journals import SHORT, WAIT_SECONDS, Held, making, opened, runs
+from conformance.postgres_journals import (
+    SHORT,
+    WAIT_SECONDS,
+    Held,
+    fault_of,
+    fault_where_it_waits,
+    making,
+    opened,
+    runs,
+)
 from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.postgres.database import PostgresDatabase
 from counterfoil.store.postgres.session import Patience
@@ -38,13 +47,6 @@ def url(place: Callable[[Path], str]) -> str:
 def others_of(url: str) -> str:
     """Give the part of a query that means the connections of the journal at `url`."""
     return _OTHERS.format(database=url.split("@/")[1].split("?")[0])
-
-
-async def fault_of(work: Any) -> JournalUnavailable:
-    """Await what must be answered as unavailable."""
-    with pytest.raises(JournalUnavailable) as fault:
-        await work
-    return fault.value
 
 
 async def served_again(database: PostgresDatabase, run: str) -> None:
@@ -152,32 +154,16 @@ async def test_what_only_this_server_has_is_not_told_as_recorded_when_the_call_c
     cluster: Cluster, place: Callable[[Path], str], tmp_path: Path, method: str, told: tuple[str, str]
 ) -> None:
     """The call sent again writes nothing, and waits all the same for the standby that lacks the first one."""
-    waits = f"{others_of(place(tmp_path / 'journal.db'))} AND wait_event = 'SyncRep'"
     async with open_desk(tmp_path) as desk:
         if method == "receipt":
             await desk.begin()
         with waiting_for_a_standby(cluster):
             for call in (getattr(desk, method), desk.again, desk.again):
-                fault = await fault_where_it_waits(cluster, waits, call())
+                fault = await fault_where_it_waits(cluster, call())
                 assert (fault.retryable, fault.recorded) == (True, None)
                 assert "committed without its standby (01000)" in fault.message
         again = await desk.again()
         assert (again["next"], again["reason"]) == told
-
-
-async def fault_where_it_waits(cluster: Cluster, waits: str, call: Any) -> JournalUnavailable:
-    """Let an operator cancel the wait of a call's commit for the standby, and give the fault it ends in."""
-
-    async def strike() -> None:
-        while not await anyio.to_thread.run_sync(cluster.run, f"SELECT pg_cancel_backend(pid) {waits}"):
-            await anyio.lowlevel.checkpoint()
-
-    with anyio.fail_after(WAIT_SECONDS):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(strike)
-            fault = await fault_of(call)
-            tasks.cancel_scope.cancel()
-    return fault
 
 
 async def test_a_server_that_is_paused_is_told_and_got_over(cluster: Cluster, url: str) -> None:

@@ -16,8 +16,8 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from typing import Any
 import anyio
 
 from counterfoil.store.domain.instants import parse_rfc3339
+from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.failpoints import installed
 from counterfoil.store.journal import Journal
 from crash.child import carry_out, serving
@@ -290,7 +291,7 @@ async def _work(ground: Ground, seed: str, agents: list[int], until: float) -> N
             # Not to wait for anything: so that others come in between.
             time.sleep((pace - 0.9) * 0.1)
 
-    async with serving(ground.journal, clock, busy_timeout_seconds=ground.busy_seconds) as journal:
+    async with opened(ground, clock) as journal:
         with installed(stumble):
             async with anyio.create_task_group() as tasks:
 
@@ -302,6 +303,21 @@ async def _work(ground: Ground, seed: str, agents: list[int], until: float) -> N
 
                 for number in agents:
                     tasks.start_soon(live, number)
+
+
+@asynccontextmanager
+async def opened(ground: Ground, clock: SharedClock) -> AsyncIterator[Journal]:
+    """Open the journal, again where something befell it meanwhile."""
+    async with AsyncExitStack() as stack:
+        while True:
+            opening = serving(ground.journal, clock, busy_timeout_seconds=ground.busy_seconds)
+            try:
+                journal = await stack.enter_async_context(opening)
+                break
+            except JournalUnavailable:
+                if ground.mishap is None:
+                    raise
+        yield journal
 
 
 async def _look_at_the_end(
