@@ -42,6 +42,16 @@ no standby has it. A transaction that only reads waits for nothing: a call sent 
 record here and be told that it is kept, and a failover would prove that wrong.
 """
 
+_IN_LINE: Final = f"""
+    SET LOCAL lock_timeout = {{}};
+    LOCK TABLE {SCHEMA}.schema_version IN SHARE UPDATE EXCLUSIVE MODE;
+"""
+"""Waits for all others that lost a race, of whatever server, and for nobody else; for so many milliseconds.
+
+It comes before the first SELECT, and so before the snapshot: what those before committed is seen. To ask for
+an advisory lock is a SELECT, which would see what was there before the wait, and lose again.
+"""
+
 Result = TypeVar("Result")
 
 
@@ -113,15 +123,19 @@ class Session(psycopg.AsyncConnection[DictRow]):
         """Connect outside the pool."""
         return await cls.connect(conninfo, autocommit=True)
 
-    async def begin(self, *, is_read_only: bool, patience: Patience, known: int) -> Begun:
+    async def begin(
+        self, *, is_read_only: bool, patience: Patience, known: int, line_seconds: float | None = None
+    ) -> Begun:
         """Begin a transaction, and look at what may have changed since the last one.
+
+        `line_seconds`: stand in line for so long with all others of the journal that lost a race.
 
         Raises:
             JournalUnavailable: the server would not make a commit durable, or the journal is not there.
             UnsupportedVersion: a newer program has migrated it.
             psycopg.Error, SilentServer: as the driver raises them.
         """
-        cursor = await answered(self.execute(_begin(is_read_only, patience)), patience)
+        cursor = await answered(self.execute(_begin(is_read_only, patience, line_seconds)), patience)
         while cursor.nextset():
             pass
         row = await cursor.fetchone()
@@ -197,11 +211,13 @@ async def answered(call: Awaitable[Result], patience: Patience) -> Result:
     raise SilentServer
 
 
-def _begin(is_read_only: bool, patience: Patience) -> str:
+def _begin(is_read_only: bool, patience: Patience, line_seconds: float | None) -> str:
     statement = round(patience.statement_seconds * 1000)
+    line = "" if line_seconds is None else _IN_LINE.format(max(1, round(line_seconds * 1000)))
     mode = "REPEATABLE READ READ ONLY" if is_read_only else "SERIALIZABLE READ WRITE"
     return f"""
         BEGIN ISOLATION LEVEL {mode};
+        {line}
         SET LOCAL search_path = {SCHEMA}, pg_temp;
         SET LOCAL statement_timeout = {statement};
         SET LOCAL lock_timeout = {round(patience.busy_seconds * 1000)};
