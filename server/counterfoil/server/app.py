@@ -5,12 +5,12 @@ arguments on, and loads no table printer, which `MCPServer` does to set up its l
 """
 
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -25,6 +25,7 @@ from mcp_types import (
     ToolAnnotations,
 )
 
+from counterfoil.server.access import APPROVE, Access, AccessOf, Context, JournalProvider, scope_of_tool
 from counterfoil.server.asking import Asking
 from counterfoil.server.callers import ClientInfo, caller_of, known_client, meta_of
 from counterfoil.server.faults import fault_text, internal_fault
@@ -36,7 +37,6 @@ from counterfoil.store.limits import Limits
 from counterfoil.store.redact import Redactor
 from counterfoil.tools.arguments import take_arguments
 from counterfoil.tools.catalogue import ALL_TOOLS, CORE_TOOLS
-from counterfoil.tools.protocol import Journal
 from counterfoil.tools.schema import input_schema, output_schema
 from counterfoil.tools.specification import ToolSpecification
 from counterfoil.tools.text import bounded, written
@@ -45,11 +45,6 @@ if TYPE_CHECKING:
     from counterfoil.server.telemetry import Telemetry
 
 __all__ = ["JournalProvider", "build_server"]
-
-JournalProvider = Callable[[], Awaitable[Journal]]
-"""Gives the open journal, or raises the fault that says why there is none now."""
-
-Context = ServerRequestContext[Any, Any]
 
 _AS_GIVEN = "arguments as given"
 """The member under which arguments that are no object travel through the SDK, which knows only objects."""
@@ -64,30 +59,34 @@ def build_server(
     tools: Sequence[ToolSpecification] = ALL_TOOLS,
     telemetry: "Telemetry | None" = None,
     redactor: Redactor | None = None,
+    access: AccessOf | None = None,
 ) -> Server[Any]:
     """Give a server that offers `tools` on the journal that `journals` gives.
 
     `client` is what is known of every caller before it says a word: connection, principal, environment.
     `telemetry` tells of every call where somebody wants spans. `redactor` replaces secrets in what is told
-    before, or without, a journal: faults, prompts.
+    before, or without, a journal: faults, prompts. Where callers differ, `access` tells what a request
+    reaches in place of these two.
     """
     names = [tool.name for tool in tools]
     redactor = redactor or Redactor(secrets.token_bytes(32))
+    own = Access(journals=journals, client=client)
+    access = access or (lambda _: own)
     calls = _ToolCalls(
-        journals=journals,
-        client=client,
+        access=access,
         limits=limits or Limits(),
         tools=tools,
         telemetry=telemetry,
         redactor=redactor,
     )
-    resources = Resources(journals=journals, client=client, tools=names, redactor=redactor)
+    resources = Resources(access=access, tools=names, redactor=redactor)
     server: Server[Any] = Server(
         "counterfoil",
         title="Counterfoil",
         version=version,
         description="A journal of external effects: intent before each, receipt after it, and a resume plan.",
         instructions=instructions_for(names),
+        get_tool_input_schema=calls.input_schema,
         on_list_tools=calls.list_tools,
         on_call_tool=calls.call_tool,
         on_list_resources=resources.list_resources,
@@ -117,15 +116,13 @@ class _ToolCalls:
     def __init__(
         self,
         *,
-        journals: JournalProvider,
-        client: ClientInfo,
+        access: AccessOf,
         limits: Limits,
         tools: Sequence[ToolSpecification],
         telemetry: "Telemetry | None",
         redactor: Redactor,
     ) -> None:
-        self._journals = journals
-        self._client = client
+        self._access = access
         self._limits = limits
         self._tools = {tool.name: tool for tool in tools}
         self._telemetry = telemetry
@@ -135,6 +132,10 @@ class _ToolCalls:
     @cached_property
     def _listed(self) -> ListToolsResult:
         return ListToolsResult(tools=[_listed(tool) for tool in self._tools.values()])
+
+    def input_schema(self, name: str) -> Mapping[str, Any] | None:
+        """Give the schema of a tool's arguments; over HTTP the SDK else lists all tools for each call."""
+        return next((tool.input_schema for tool in self._listed.tools if tool.name == name), None)
 
     async def list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
         """Give all tools at once, always in the same order."""
@@ -158,20 +159,24 @@ class _ToolCalls:
             )
         given: Any = params.arguments or {}
         try:
+            access = self._access(context)
+            access.require(scope_of_tool(tool))
+            if params.input_responses:
+                access.require(APPROVE)
             arguments = take_arguments(tool.input_model, given.get(_AS_GIVEN, given), limits=self._limits)
             caller = caller_of(
                 tool=tool.name,
                 meta=meta_of(context),
-                client=known_client(context, self._client),
+                client=known_client(context, access.client),
                 arguments=arguments,
             )
-            journal = await self._journals()
+            journal = await access.journals()
             if self._telemetry is None:
                 answer = await tool.run(journal, arguments, caller)
             else:
                 answer = await self._telemetry.watched(tool.name, tool.run, journal, arguments, caller)
             question = None if tool.question is None else tool.question(answer)
-            if question is not None and tool.settle is not None:
+            if question is not None and tool.settle is not None and APPROVE in access.scopes:
                 reply = await self._asking.ask(context, params, question)
                 if isinstance(reply, InputRequiredResult):
                     return reply

@@ -27,6 +27,7 @@ from counterfoil.store.domain.model import ConfiguredGrant
 from counterfoil.store.limits import Limits
 
 if TYPE_CHECKING:
+    from counterfoil.server.http.settings import HttpSettings
     from counterfoil.server.probes.probe import Probe
 
 __all__ = ["Settings", "SettingsError", "load_settings"]
@@ -71,6 +72,7 @@ class Settings:
     conversation: str | None = None
     traceparent: str | None = None
     has_traces: bool = False
+    http: "HttpSettings | None" = None
 
     @property
     def place(self) -> Path | str:
@@ -140,6 +142,7 @@ def load_settings(
         conversation=_short(environ.get("COUNTERFOIL_CONVERSATION") or environ.get("CLAUDE_CODE_SESSION_ID")),
         traceparent=traceparent_or_none(environ.get("TRACEPARENT")),
         has_traces=_has_traces(configuration.telemetry, environ),
+        http=configuration.http,
     )
 
 

@@ -97,6 +97,10 @@ class Journal:
         self.identity = identity
         self.namespace = namespace
         self.policy = policy
+        self._redactor = redactor
+        self._clock = clock
+        self._limits = limits
+        self._prober = prober
         self._prepare = Preparer(namespace=namespace, redactor=redactor, limits=limits)
         self._present = Presenter(policy)
         self._view = Viewer(
@@ -117,6 +121,19 @@ class Journal:
         self._verifier = Verifier(self._view, prober=prober, reconcile=self.reconcile_operation)
         self.reader = Auditor(self._view)
         self.keeper = Keeper(self._view, identity=identity)
+
+    def of_namespace(self, namespace: str) -> "Journal":
+        """Give another namespace of this journal: the same database and rules, and not one fact in common."""
+        return Journal(
+            self.database,
+            identity=self.identity,
+            redactor=self._redactor,
+            namespace=namespace,
+            policy=self.policy,
+            clock=self._clock,
+            limits=self._limits,
+            prober=self._prober,
+        )
 
     async def begin_operation(self, command: BeginOperation, caller: Caller) -> dict[str, Any]:
         """Ask for permission to perform one effect; only `next: perform` gives it.
