@@ -25,6 +25,7 @@ from counterfoil.store.domain.commands import (
     FindOperations,
     FinishRun,
     GrantAuthority,
+    IssueToken,
     ReconcileOperation,
     RecordFailure,
     RecordProgress,
@@ -68,6 +69,7 @@ from counterfoil.store.resolving import (
     was_called,
 )
 from counterfoil.store.running import RunKeeping, save_context
+from counterfoil.store.tokening import Bearer, Tokening
 from counterfoil.store.verifying import Verifier
 from counterfoil.store.viewing import Viewer
 from counterfoil.store.writing import caller_text
@@ -118,6 +120,7 @@ class Journal:
         self._commands = Commanding(self._view)
         self._runs = RunKeeping(self._view)
         self._authorizing = Authorizing(self._view)
+        self._tokening = Tokening(self._view)
         self._verifier = Verifier(self._view, prober=prober, reconcile=self.reconcile_operation)
         self.reader = Auditor(self._view)
         self.keeper = Keeper(self._view, identity=identity)
@@ -560,6 +563,30 @@ class Journal:
     async def preview_grant(self, command: GrantAuthority) -> dict[str, Any]:
         """Show what a grant would permit, for the person who is about to give it; changes nothing."""
         return await self._authorizing.preview(command)
+
+    async def issue_token(self, command: IssueToken, caller: Caller) -> dict[str, Any]:
+        """Put a bearer token on file, which only a person can; see `Tokening.issue`."""
+        return await self._authorize(self._tokening.issue, command, caller)
+
+    async def revoke_token(self, name: str, caller: Caller) -> dict[str, Any]:
+        """Take a bearer token back, which only a person can; see `Tokening.revoke`."""
+        return await self._authorize(self._tokening.revoke, name, caller)
+
+    async def list_tokens(self) -> list[dict[str, Any]]:
+        """List the bearer tokens of this namespace; changes nothing."""
+        return await self.database.read(self._tokening.listed)
+
+    async def bearer(self, sha256: str) -> Bearer | None:
+        """Tell whom the token with this digest stands for, in whichever namespace; None where for nobody.
+
+        Raises:
+            JournalUnavailable: it cannot be told now.
+        """
+
+        async def work(connection: Connection) -> Bearer | None:
+            return await self._tokening.bearer(connection, sha256)
+
+        return await self.database.read(work)
 
     async def _authorize(
         self,

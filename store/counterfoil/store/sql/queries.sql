@@ -703,6 +703,7 @@ FROM (
     UNION SELECT namespace FROM grants
     UNION SELECT namespace FROM authority_requests
     UNION SELECT namespace FROM accepted_gaps
+    UNION SELECT namespace FROM tokens
 ) AS named
 LEFT JOIN namespaces AS logs ON logs.namespace = named.namespace
 ORDER BY named.namespace;
@@ -745,6 +746,20 @@ ON CONFLICT (namespace, id) DO UPDATE SET
     target = excluded.target, constraints = excluded.constraints, policy = excluded.policy,
     not_before = excluded.not_before, expires_at = excluded.expires_at, max_uses = excluded.max_uses,
     revoked_at = excluded.revoked_at, revoked_why = excluded.revoked_why;
+
+-- name: read_tokens
+-- The tokens of a namespace, oldest first.
+SELECT * FROM tokens WHERE namespace = :namespace ORDER BY created_at, id;
+
+-- name: token_by_digest
+-- At most one row, of whichever namespace: a digest is unique in the journal.
+SELECT * FROM tokens WHERE sha256 = :sha256;
+
+-- name: save_token
+-- One token as it follows from the events.
+INSERT INTO tokens (namespace, id, name, sha256, scopes, created_at, created_by, expires_at, revoked_at)
+VALUES (:namespace, :id, :name, :sha256, :scopes, :created_at, :created_by, :expires_at, :revoked_at)
+ON CONFLICT (namespace, id) DO UPDATE SET revoked_at = excluded.revoked_at;
 
 -- name: read_requests
 -- Requests in one state (in all where none is named), oldest first.
