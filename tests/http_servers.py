@@ -43,7 +43,8 @@ class HttpServer:
         if folder is not None:
             file = folder / f"counterfoil-{time.monotonic_ns()}.toml"
             file.write_text(configuration, encoding="utf-8")
-            arguments += ["--config", str(file)]
+            self.config = str(file)
+            arguments += ["--config", self.config]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "counterfoil.server", *arguments],
             stdin=subprocess.DEVNULL,

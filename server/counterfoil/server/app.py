@@ -5,7 +5,8 @@ arguments on, and loads no table printer, which `MCPServer` does to set up its l
 """
 
 import secrets
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -44,10 +45,14 @@ from counterfoil.tools.text import bounded, written
 if TYPE_CHECKING:
     from counterfoil.server.telemetry import Telemetry
 
-__all__ = ["JournalProvider", "build_server"]
+__all__ = ["Heard", "JournalProvider", "build_server"]
 
 _AS_GIVEN = "arguments as given"
 """The member under which arguments that are no object travel through the SDK, which knows only objects."""
+
+
+Heard = Callable[[str, str, float], None]
+"""Is told of a tool's call: the tool, the `next` of its answer or the code of its fault, and its seconds."""
 
 
 def build_server(
@@ -60,13 +65,14 @@ def build_server(
     telemetry: "Telemetry | None" = None,
     redactor: Redactor | None = None,
     access: AccessOf | None = None,
+    heard: Heard | None = None,
 ) -> Server[Any]:
     """Give a server that offers `tools` on the journal that `journals` gives.
 
     `client` is what is known of every caller before it says a word: connection, principal, environment.
     `telemetry` tells of every call where somebody wants spans. `redactor` replaces secrets in what is told
     before, or without, a journal: faults, prompts. Where callers differ, `access` tells what a request
-    reaches in place of these two.
+    reaches in place of these two. `heard` is told of each call that was answered.
     """
     names = [tool.name for tool in tools]
     redactor = redactor or Redactor(secrets.token_bytes(32))
@@ -74,6 +80,7 @@ def build_server(
     access = access or (lambda _: own)
     calls = _ToolCalls(
         access=access,
+        heard=heard,
         limits=limits or Limits(),
         tools=tools,
         telemetry=telemetry,
@@ -117,12 +124,14 @@ class _ToolCalls:
         self,
         *,
         access: AccessOf,
+        heard: Heard | None,
         limits: Limits,
         tools: Sequence[ToolSpecification],
         telemetry: "Telemetry | None",
         redactor: Redactor,
     ) -> None:
         self._access = access
+        self._heard = heard
         self._limits = limits
         self._tools = {tool.name: tool for tool in tools}
         self._telemetry = telemetry
@@ -157,6 +166,16 @@ class _ToolCalls:
             raise MCPError(
                 code=INVALID_PARAMS, message=f"Unknown tool; the tools of this server are: {names}"
             )
+        started = time.perf_counter()
+        result, outcome = await self._carry_out(tool, context, params)
+        if self._heard is not None:
+            self._heard(tool.name, outcome, time.perf_counter() - started)
+        return result
+
+    async def _carry_out(
+        self, tool: ToolSpecification, context: Context, params: CallToolRequestParams
+    ) -> tuple[CallToolResult | InputRequiredResult, str]:
+        """Give the result of a call, and what it came to: the answer's `next` or the fault's code."""
         given: Any = params.arguments or {}
         try:
             access = self._access(context)
@@ -179,17 +198,19 @@ class _ToolCalls:
             if question is not None and tool.settle is not None and APPROVE in access.scopes:
                 reply = await self._asking.ask(context, params, question)
                 if isinstance(reply, InputRequiredResult):
-                    return reply
+                    return reply, "ask"
                 if reply is not None:
                     person = replace(caller, is_person=True)
                     answer = await tool.settle(journal, arguments, person, answer, reply)
         except Fault as fault:
             logger.info("%s was answered with the fault %s", tool.name, fault.code)
-            return _error(fault_text(fault, duty=tool.when_unavailable, redactor=self._redactor))
+            text = fault_text(fault, duty=tool.when_unavailable, redactor=self._redactor)
+            return _error(text), fault.code
         except Exception:
             logger.exception("%s failed", tool.name)
-            return _error(fault_text(internal_fault(), duty=tool.when_unavailable))
-        return _result(bounded(answer, way=tool.way_to_rest))
+            unforeseen = internal_fault()
+            return _error(fault_text(unforeseen, duty=tool.when_unavailable)), unforeseen.code
+        return _result(bounded(answer, way=tool.way_to_rest)), str(answer.get("next"))
 
 
 def _listed(tool: ToolSpecification) -> Tool:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from counterfoil.server.http.settings import HttpSettings
     from counterfoil.server.probes.probe import Probe
 
-__all__ = ["Settings", "SettingsError", "load_settings"]
+__all__ = ["Settings", "SettingsError", "is_namespace", "load_settings"]
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 TOOL_SETS = ("core", "all")
@@ -112,7 +112,7 @@ def load_settings(
     else:
         path = _journal_path(url, _home(environ))
     namespace = chosen("namespace") or configuration.namespace
-    if not _NAMESPACE.fullmatch(namespace):
+    if not is_namespace(namespace):
         raise SettingsError(
             "namespace", "it has 1 to 100 letters, digits or ._@:/+- and begins with a letter or digit"
         )
@@ -144,6 +144,11 @@ def load_settings(
         has_traces=_has_traces(configuration.telemetry, environ),
         http=configuration.http,
     )
+
+
+def is_namespace(text: str) -> bool:
+    """Tell whether `text` may name a tenant."""
+    return _NAMESPACE.fullmatch(text) is not None
 
 
 def _configuration(named: str | None, environ: Mapping[str, str], platform: str) -> Configuration:

@@ -13,6 +13,7 @@ from counterfoil.store.authorizing import Authorizing
 from counterfoil.store.beginning import Beginning
 from counterfoil.store.checking import Checker
 from counterfoil.store.commanding import Commanding, check_attempt
+from counterfoil.store.counting import StateCount, count_operations
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.begin import BeginGiven, decide_begin
 from counterfoil.store.domain.closing import decide_close
@@ -40,7 +41,7 @@ from counterfoil.store.domain.commands import (
 from counterfoil.store.domain.drafting import Situation
 from counterfoil.store.domain.events import Event, EventKind, evolve_run
 from counterfoil.store.domain.failures import decide_failure
-from counterfoil.store.domain.instants import Reading
+from counterfoil.store.domain.instants import Instant, Reading
 from counterfoil.store.domain.model import Run
 from counterfoil.store.domain.progress import decide_progress
 from counterfoil.store.domain.receipts import decide_receipt
@@ -527,6 +528,15 @@ class Journal:
     async def resume_plan(self, command: ResumePlan, caller: Caller) -> dict[str, Any]:
         """Tell what is done, in doubt and allowed; changes nothing. See `Planner.plan`."""
         return await self._planner.plan(command, caller)
+
+    async def count_operations(self) -> tuple[list[StateCount], Instant]:
+        """Count the operations of every namespace by state, for the operator; the moment comes with them."""
+
+        async def work(connection: Connection) -> tuple[list[StateCount], Instant]:
+            now = self._view.now(connection).at
+            return await count_operations(connection, now), now
+
+        return await self.database.read(work)
 
     async def find_operations(self, command: FindOperations, caller: Caller) -> dict[str, Any]:
         """Search for operations; changes nothing. See `Finder.find`."""

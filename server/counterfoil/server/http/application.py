@@ -8,18 +8,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mcp.server.auth.middleware.bearer_auth import RequireAuthMiddleware
+from mcp.server.auth.provider import TokenVerifier
+from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
+from mcp.server.auth.settings import AuthSettings
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
+from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.requests import Request
-from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.routing import Route, request_response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from counterfoil.server.access import SCOPES
+from counterfoil.server.http.bearers import TellingBackend, answer_cannot_tell
 from counterfoil.server.http.draining import Drain
 from counterfoil.server.http.gate import Gate
 from counterfoil.server.http.health import Health
+from counterfoil.server.http.metrics import Metrics
 from counterfoil.server.http.principals import Principal
+from counterfoil.server.http.rates import Rates
+from counterfoil.server.http.scraping import Scraping
 from counterfoil.server.http.settings import HttpSettings
 from counterfoil.tools.specification import ToolSpecification
 
@@ -42,32 +53,67 @@ def build_application(
     tools: Sequence[ToolSpecification],
     settings: HttpSettings,
     security: TransportSecuritySettings,
-    local: Principal | None,
+    who: TokenVerifier | Principal,
+    rates: Rates,
     health: Health,
+    metrics: Metrics,
+    scraping: Scraping,
     drain: Drain,
 ) -> HttpApplication:
-    """Give what serves `server` to everybody. `local` is who calls where nobody has to say who they are."""
+    """Give what serves `server` to everybody.
+
+    `who` tells whose a token is, or is who calls where nobody has to say who they are.
+    """
     manager = StreamableHTTPSessionManager(
         server,
         stateless=True,
         json_response=True,
         max_request_body_size=settings.max_body_bytes,
     )
-    endpoint: ASGIApp = Gate(
+    oauth = _oauth(settings)
+    resource = None if oauth is None else oauth.resource_server_url
+    metadata = None if resource is None else build_resource_metadata_url(resource)
+    gate = Gate(
         StreamableHTTPASGIApp(manager),
         tools=tools,
         longest_body=settings.max_body_bytes,
-        metadata_url=None,
+        metadata_url=None if metadata is None else str(metadata),
     )
-    if local is not None:
-        endpoint = _as_principal(endpoint, local)
-    endpoint = drain.counting(_only_from(endpoint, security))
+    bounded = rates.bounding(gate)
+    if isinstance(who, Principal):
+        known = _as_principal(bounded, who)
+    else:
+        known = AuthenticationMiddleware(
+            RequireAuthMiddleware(bounded, [], metadata),
+            backend=TellingBackend(who),
+            on_error=answer_cannot_tell,
+        )
+    served = drain.counting(_only_from(_telling_refusals(known, metrics), security))
     routes = [
-        Route(MCP_PATH, endpoint=_Endpoint(endpoint)),
+        Route(MCP_PATH, endpoint=_Endpoint(served)),
         Route("/healthz", health.alive, methods=["GET"]),
         Route("/readyz", health.ready, methods=["GET"]),
+        Route("/metrics", endpoint=_Endpoint(_only_from(request_response(scraping.answer), security))),
     ]
+    if oauth is not None and resource is not None:
+        routes += create_protected_resource_routes(
+            resource_url=resource,
+            authorization_servers=[oauth.issuer_url],
+            scopes_supported=list(SCOPES),
+            resource_name="Counterfoil",
+        )
     return HttpApplication(asgi=Starlette(routes=routes), manager=manager)
+
+
+def _oauth(settings: HttpSettings) -> AuthSettings | None:
+    """Give what a client has to know to get a token, as the SDK takes it; the audience is checked by us."""
+    if settings.oauth is None or settings.url is None:
+        return None
+    return AuthSettings(
+        issuer_url=AnyHttpUrl(settings.oauth.issuer),
+        resource_server_url=AnyHttpUrl(settings.url),
+        validate_token_resource=False,
+    )
 
 
 class _Endpoint:
@@ -97,3 +143,15 @@ def _only_from(app: ASGIApp, security: TransportSecuritySettings) -> ASGIApp:
         await (app if refusal is None else refusal)(scope, receive, send)
 
     return checked
+
+
+def _telling_refusals(app: ASGIApp, metrics: Metrics) -> ASGIApp:
+    async def watched(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_watched(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] >= 400:
+                metrics.refused(message["status"])
+            await send(message)
+
+        await app(scope, receive, send_watched)
+
+    return watched

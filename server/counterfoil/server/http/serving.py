@@ -9,26 +9,33 @@ import contextlib
 import secrets
 import signal
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING
 
 import anyio
 import uvicorn
-from mcp.server.transport_security import TransportSecuritySettings
 
 from counterfoil.server.app import build_server
 from counterfoil.server.callers import ClientInfo
 from counterfoil.server.http.application import MCP_PATH, HttpApplication, build_application
+from counterfoil.server.http.bearers import Bearers
 from counterfoil.server.http.draining import Drain
 from counterfoil.server.http.health import Health
+from counterfoil.server.http.jwt_tokens import JwtTokens
+from counterfoil.server.http.key_set import KeySet
 from counterfoil.server.http.listening import ListenAddress, listen_address, listening_socket
+from counterfoil.server.http.metrics import Metrics
 from counterfoil.server.http.principals import local_principal
+from counterfoil.server.http.rates import Rates
+from counterfoil.server.http.scraping import Scraping
 from counterfoil.server.http.settings import HttpSettings
+from counterfoil.server.http.surroundings import check_surroundings, security_of
 from counterfoil.server.http.tenants import Tenants
 from counterfoil.server.journals import Journals
 from counterfoil.server.logs import configure_logs, logger
 from counterfoil.server.opener import open_from
-from counterfoil.server.settings import Settings, SettingsError
+from counterfoil.server.settings import Settings
 from counterfoil.store.redact import Redactor
 from counterfoil.tools.catalogue import TOOL_SETS
 
@@ -53,11 +60,7 @@ def serve_http(settings: Settings, address_text: str, *, version: str = "") -> i
     """
     http = settings.http or HttpSettings()
     address = listen_address(address_text)
-    if not address.is_loopback:
-        raise SettingsError(
-            "http",
-            f"{address.host} can be reached from elsewhere, which needs authentication; give 127.0.0.1",
-        )
+    check_surroundings(address, http)
     listener = listening_socket(address)
     configure_logs(settings.log_level)
     try:
@@ -66,14 +69,6 @@ def serve_http(settings: Settings, address_text: str, *, version: str = "") -> i
         logger.exception("the server failed")
         return 1
     return 0
-
-
-class _Uvicorn(uvicorn.Server):
-    """The server without its signal handlers, which end a process by the signal that it got."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
 
 
 async def _serve(
@@ -86,7 +81,7 @@ async def _serve(
         async def opened() -> "Journal":
             return await journals.get()  # type: ignore[return-value]
 
-        tenants = Tenants(opened)
+        metrics = Metrics(opened, drain, version=version)
         server = build_server(
             journals.get,
             client=ClientInfo(connection="http"),
@@ -98,18 +93,44 @@ async def _serve(
                 extra_names=settings.redact_names,
                 patterns=settings.redact_patterns,
             ),
-            access=tenants.access_of,
+            access=Tenants(opened).access_of,
+            heard=metrics.heard,
         )
         application = build_application(
             server,
             tools=tools,
             settings=http,
-            security=_security(address),
-            local=local_principal(settings.namespace),
+            security=security_of(address, http),
+            who=_verifier(http, opened) if http.is_authenticated else local_principal(settings.namespace),
+            rates=Rates(per_second=http.calls_per_second, burst=http.burst, clock=time.monotonic),
             health=Health(opened, drain),
+            metrics=metrics,
+            scraping=Scraping(
+                metrics,
+                token_sha256=http.metrics_token_sha256,
+                is_open=http.metrics_open or (address.is_loopback and not http.is_authenticated),
+            ),
             drain=drain,
         )
-        await _run(application, listener, http, drain, address)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(journals.open_early)
+            await _run(application, listener, http, drain, address)
+
+
+def _verifier(http: HttpSettings, journal: "Callable[[], Awaitable[Journal]]") -> Bearers:
+    jwt_tokens = None
+    if http.oauth is not None and http.audience is not None:
+        keys = KeySet(http.oauth.jwks_url, clock=time.monotonic)
+        jwt_tokens = JwtTokens(http.oauth, audience=http.audience, keys=keys)
+    return Bearers(journal if http.tokens else None, jwt_tokens)
+
+
+class _Worker(uvicorn.Server):
+    """The server without its signal handlers, which end a process by the signal that it got."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
 
 
 async def _run(
@@ -119,7 +140,7 @@ async def _run(
     drain: Drain,
     address: ListenAddress,
 ) -> None:
-    worker = _Uvicorn(
+    worker = _Worker(
         uvicorn.Config(
             application.asgi,
             lifespan="off",
@@ -161,11 +182,3 @@ def _tell_address(address: ListenAddress, listener: "socket.socket") -> None:
     host = f"[{address.host}]" if ":" in address.host else address.host
     port = listener.getsockname()[1]
     print(f"counterfoil: serving http://{host}:{port}{MCP_PATH}", file=sys.stderr, flush=True)  # noqa: T201
-
-
-def _security(address: ListenAddress) -> TransportSecuritySettings:
-    hosts = ["localhost", "127.0.0.1", "[::1]", address.host]
-    return TransportSecuritySettings(
-        allowed_hosts=[*hosts, *(f"{host}:*" for host in hosts)],
-        allowed_origins=[origin for host in hosts for origin in (f"http://{host}", f"http://{host}:*")],
-    )

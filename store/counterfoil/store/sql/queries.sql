@@ -557,6 +557,19 @@ ON CONFLICT DO NOTHING;
 -- Every operation that was begun to undo one.
 SELECT run, operation FROM compensations WHERE namespace = :namespace AND original = :original LIMIT 20;
 
+-- name: count_operations
+-- How many operations of every namespace are in which state, and since when the longest unchanged one is. Leases and
+-- deadlines that are over by :now count as what they became. Reads an index of all operations.
+SELECT namespace,
+    CASE
+        WHEN state IN ('in_progress', 'in_doubt', 'failed') AND deadline_at <= :now THEN 'timed_out'
+        WHEN state = 'in_progress' AND lease_until <= :now THEN 'in_doubt'
+        ELSE state
+    END AS shown_state,
+    COUNT(*) AS number, MIN(updated_at) AS oldest
+FROM operations
+GROUP BY namespace, shown_state;
+
 -- name: save_fingerprint
 -- Where an effect was begun.
 INSERT INTO fingerprints (namespace, fingerprint, run, operation)
