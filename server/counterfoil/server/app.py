@@ -27,7 +27,7 @@ from mcp_types import (
 )
 
 from counterfoil.server.access import APPROVE, Access, AccessOf, Context, JournalProvider, scope_of_tool
-from counterfoil.server.asking import Asking
+from counterfoil.server.asking import ask
 from counterfoil.server.callers import ClientInfo, caller_of, known_client, meta_of
 from counterfoil.server.faults import fault_text, internal_fault
 from counterfoil.server.instructions import instructions_for
@@ -136,7 +136,6 @@ class _ToolCalls:
         self._tools = {tool.name: tool for tool in tools}
         self._telemetry = telemetry
         self._redactor = redactor
-        self._asking = Asking()
 
     @cached_property
     def _listed(self) -> ListToolsResult:
@@ -196,7 +195,7 @@ class _ToolCalls:
                 answer = await self._telemetry.watched(tool.name, tool.run, journal, arguments, caller)
             question = None if tool.question is None else tool.question(answer)
             if question is not None and tool.settle is not None and APPROVE in access.scopes:
-                reply = await self._asking.ask(context, params, question)
+                reply = await ask(context, params, question, vouch=journal.vouch)
                 if isinstance(reply, InputRequiredResult):
                     return reply, "ask"
                 if reply is not None:

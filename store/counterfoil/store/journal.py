@@ -16,6 +16,7 @@ from counterfoil.store.commanding import Commanding, check_attempt
 from counterfoil.store.counting import StateCount, count_operations
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.begin import BeginGiven, decide_begin
+from counterfoil.store.domain.canonical import canonical_json
 from counterfoil.store.domain.closing import decide_close
 from counterfoil.store.domain.commands import (
     BeginOperation,
@@ -561,6 +562,10 @@ class Journal:
     async def decline_request(self, request: str, caller: Caller) -> dict[str, Any]:
         """Say no to a request, which only a person can; see `Authorizing.decline`."""
         return await self._authorize(self._authorizing.decline, request, caller)
+
+    def vouch(self, text: str) -> str:
+        """Give what later proves, to every server of this journal, that one of them wrote `text` here."""
+        return self._redactor.vouch(canonical_json([self.namespace, text]))
 
     async def list_requests(self, *, state: str | None = "waiting") -> list[dict[str, Any]]:
         """List what agents asked for; changes nothing."""

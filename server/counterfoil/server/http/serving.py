@@ -75,6 +75,11 @@ async def _serve(
     settings: Settings, http: HttpSettings, address: ListenAddress, listener: "socket.socket", version: str
 ) -> None:
     drain = Drain()
+    telemetry, flush = None, _nothing
+    if settings.has_traces:
+        from counterfoil.server.tracing import set_up_tracing
+
+        telemetry, flush = set_up_tracing(settings, version=version, transport="tcp")
     tools = TOOL_SETS[settings.tools]
     async with Journals.holding(lambda: open_from(settings)) as journals:
 
@@ -88,6 +93,7 @@ async def _serve(
             limits=settings.limits,
             version=version,
             tools=tools,
+            telemetry=telemetry,
             redactor=Redactor(
                 secrets.token_bytes(32),
                 extra_names=settings.redact_names,
@@ -115,6 +121,11 @@ async def _serve(
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(journals.open_early)
             await _run(application, listener, http, drain, address)
+    flush()
+
+
+def _nothing() -> None:
+    pass
 
 
 def _verifier(http: HttpSettings, journal: "Callable[[], Awaitable[Journal]]") -> Bearers:
