@@ -18,6 +18,7 @@ from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.limits import Limits
 
 if TYPE_CHECKING:
+    from counterfoil.server.http.settings import HttpSettings
     from counterfoil.server.probes.probe import Probe
 
 __all__ = [
@@ -95,6 +96,7 @@ class Configuration:
     redact_patterns: tuple[str, ...] = ()
     operator_secret_sha256: str | None = None
     telemetry: bool | None = None
+    http: "HttpSettings | None" = None
 
 
 _Rule = TypeVar("_Rule", AuthorityRule, AssuranceRule, DuplicateRule)
@@ -140,6 +142,7 @@ def _configuration(path: Path, document: dict[str, Any]) -> Configuration:
             "redact",
             "operator",
             "telemetry",
+            "http",
         ),
     )
     defaults = _table("defaults", document)
@@ -179,6 +182,7 @@ def _configuration(path: Path, document: dict[str, Any]) -> Configuration:
         redact_patterns=_patterns("redact.patterns", redact.get("patterns", [])),
         operator_secret_sha256=_digest("operator.secret_sha256", operator.get("secret_sha256")),
         telemetry=_switch("telemetry.enabled", telemetry.get("enabled")),
+        http=_http(document),
     )
 
 
@@ -280,6 +284,18 @@ def _probe(name: str, value: Any) -> "Probe":
     try:
         return read_probe(name, value)
     except ProbeProblem as problem:
+        raise _Wrong(problem.name, problem.problem) from None
+
+
+def _http(document: Mapping[str, Any]) -> "HttpSettings | None":
+    if "http" not in document:
+        return None
+    # Loaded here: most files have none, and a server answers its first message before it loads it.
+    from counterfoil.server.http.settings import HttpProblem, read_http_settings
+
+    try:
+        return read_http_settings(_table("http", document))
+    except HttpProblem as problem:
         raise _Wrong(problem.name, problem.problem) from None
 
 

@@ -27,9 +27,10 @@ from counterfoil.store.domain.model import ConfiguredGrant
 from counterfoil.store.limits import Limits
 
 if TYPE_CHECKING:
+    from counterfoil.server.http.settings import HttpSettings
     from counterfoil.server.probes.probe import Probe
 
-__all__ = ["Settings", "SettingsError", "load_settings"]
+__all__ = ["Settings", "SettingsError", "is_namespace", "load_settings"]
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 TOOL_SETS = ("core", "all")
@@ -71,6 +72,7 @@ class Settings:
     conversation: str | None = None
     traceparent: str | None = None
     has_traces: bool = False
+    http: "HttpSettings | None" = None
 
     @property
     def place(self) -> Path | str:
@@ -110,7 +112,7 @@ def load_settings(
     else:
         path = _journal_path(url, _home(environ))
     namespace = chosen("namespace") or configuration.namespace
-    if not _NAMESPACE.fullmatch(namespace):
+    if not is_namespace(namespace):
         raise SettingsError(
             "namespace", "it has 1 to 100 letters, digits or ._@:/+- and begins with a letter or digit"
         )
@@ -140,7 +142,13 @@ def load_settings(
         conversation=_short(environ.get("COUNTERFOIL_CONVERSATION") or environ.get("CLAUDE_CODE_SESSION_ID")),
         traceparent=traceparent_or_none(environ.get("TRACEPARENT")),
         has_traces=_has_traces(configuration.telemetry, environ),
+        http=configuration.http,
     )
+
+
+def is_namespace(text: str) -> bool:
+    """Tell whether `text` may name a tenant."""
+    return _NAMESPACE.fullmatch(text) is not None
 
 
 def _configuration(named: str | None, environ: Mapping[str, str], platform: str) -> Configuration:

@@ -22,6 +22,7 @@ from counterfoil.server.people.output import prepare_streams, tell, write_json
 from counterfoil.server.people.proving import verify
 from counterfoil.server.people.request import Request
 from counterfoil.server.people.teaching import TeachingGroup, with_json, with_settings
+from counterfoil.server.people.tokens import token
 from counterfoil.server.people.watching import tail
 from counterfoil.server.settings import SettingsError
 from counterfoil.server.version import version
@@ -34,7 +35,7 @@ _REFUSED, _USAGE, _UNAVAILABLE, _INTERRUPTED = 1, 2, 3, 130
 _SECTIONS = {
     "Look": ("runs", "plan", "show", "find", "tail", "spec"),
     "Settle": ("reconcile", "close", "release", "finish"),
-    "Permit": ("requests", "grant"),
+    "Permit": ("requests", "grant", "token"),
     "Care": ("check", "doctor", "verify", "backup", "restore", "prune", "migrate"),
     "Move": ("copy", "export", "import"),
     "Connect": ("serve", "config", "demo"),
@@ -80,6 +81,7 @@ for _command in (
     finish,
     grant,
     requests,
+    token,
     check,
     doctor,
     verify,

@@ -558,6 +558,19 @@ ON CONFLICT DO NOTHING;
 -- Every operation that was begun to undo one.
 SELECT run, operation FROM compensations WHERE namespace = :namespace AND original = :original LIMIT 20;
 
+-- name: count_operations
+-- How many operations of every namespace are in which state, and since when the longest unchanged one is. Leases and
+-- deadlines that are over by :now count as what they became. Reads an index of all operations.
+SELECT namespace,
+    CASE
+        WHEN state IN ('in_progress', 'in_doubt', 'failed') AND deadline_at <= :now THEN 'timed_out'
+        WHEN state = 'in_progress' AND lease_until <= :now THEN 'in_doubt'
+        ELSE state
+    END AS shown_state,
+    COUNT(*) AS number, MIN(updated_at) AS oldest
+FROM operations
+GROUP BY namespace, shown_state;
+
 -- name: save_fingerprint
 -- Where an effect was begun.
 INSERT INTO fingerprints (namespace, fingerprint, run, operation)
@@ -704,6 +717,7 @@ FROM (
     UNION SELECT namespace FROM grants
     UNION SELECT namespace FROM authority_requests
     UNION SELECT namespace FROM accepted_gaps
+    UNION SELECT namespace FROM tokens
 ) AS named
 LEFT JOIN namespaces AS logs ON logs.namespace = named.namespace
 ORDER BY named.namespace;
@@ -746,6 +760,20 @@ ON CONFLICT (namespace, id) DO UPDATE SET
     target = excluded.target, constraints = excluded.constraints, policy = excluded.policy,
     not_before = excluded.not_before, expires_at = excluded.expires_at, max_uses = excluded.max_uses,
     revoked_at = excluded.revoked_at, revoked_why = excluded.revoked_why;
+
+-- name: read_tokens
+-- The tokens of a namespace, oldest first.
+SELECT * FROM tokens WHERE namespace = :namespace ORDER BY created_at, id;
+
+-- name: token_by_digest
+-- At most one row, of whichever namespace: a digest is unique in the journal.
+SELECT * FROM tokens WHERE sha256 = :sha256;
+
+-- name: save_token
+-- One token as it follows from the events.
+INSERT INTO tokens (namespace, id, name, sha256, scopes, created_at, created_by, expires_at, revoked_at)
+VALUES (:namespace, :id, :name, :sha256, :scopes, :created_at, :created_by, :expires_at, :revoked_at)
+ON CONFLICT (namespace, id) DO UPDATE SET revoked_at = excluded.revoked_at;
 
 -- name: read_requests
 -- Requests in one state (in all where none is named), oldest first.
