@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
-from counterfoil.store.attending import Attendance, Attending, Recorded
+from counterfoil.store.attending import Attendance, Attending, Mark, Recorded
 from counterfoil.store.auditing import Auditor
 from counterfoil.store.authorizing import Authorizing
 from counterfoil.store.beginning import Beginning
@@ -26,6 +26,7 @@ from counterfoil.store.domain.commands import (
     FindOperations,
     FinishRun,
     GrantAuthority,
+    Json,
     OperationRef,
     ReconcileOperation,
     RecordFailure,
@@ -515,9 +516,13 @@ class Journal:
         """Search for operations; changes nothing. See `Finder.find`."""
         return await self._finder.find(command, caller)
 
-    async def attendance(self, caller: Caller) -> Attendance:
+    def hidden(self, value: Json) -> Json:
+        """Give a value with its secrets replaced. See `Attending.hidden`."""
+        return self._attending.hidden(value)
+
+    async def attendance(self, caller: Caller, *, mark: Mark | None = None) -> Attendance:
         """Tell which run a conversation holds, and its live attempts. See `Attending.attendance`."""
-        return await self._attending.attendance(caller)
+        return await self._attending.attendance(caller, mark=mark)
 
     async def recorded(self, ref: OperationRef) -> Recorded:
         """Give what is on record of an operation, whole. See `Attending.recorded`."""
