@@ -34,6 +34,7 @@ from counterfoil.server.gateway.transports import Transport, Unreachable
 from counterfoil.server.gateway.upstream import BadAnswer, Upstream
 from counterfoil.server.gateway.wish import take_wish
 from counterfoil.server.logs import logger
+from counterfoil.server.rules.fitting import misfit
 from counterfoil.server.rules.tool_rule import ToolRule
 from counterfoil.store.errors import Fault
 from counterfoil.store.limits import Limits
@@ -252,6 +253,9 @@ class Gateway:
             wish=wish,
             has_output_schema=known.has_output_schema,
             is_idempotent_by_hint=known.is_idempotent_by_hint,
+            misfit=misfit(known.listed.get("inputSchema"), arguments)
+            if known.listed
+            else "the server does not list such a tool",
             is_continued="requestState" in params or "inputResponses" in params,
             shown_lookup=None if rule.lookup is None else self._naming.shown(upstream.name, rule.lookup.tool),
         )
