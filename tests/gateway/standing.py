@@ -19,8 +19,9 @@ from counterfoil.server.callers import ClientInfo
 from counterfoil.server.gateway.front import Gateway, open_gateway
 from counterfoil.server.gateway.servers import ServerSpec
 from counterfoil.server.rules.reading import read_tool_rule
+from counterfoil.store.domain.commands import CheckOperation, OperationRef
 from counterfoil.store.journal import Journal
-from journals import FakeClock, open_test_journal
+from journals import AGENT, FakeClock, open_test_journal
 
 __all__ = ["CONVERSATION", "Mail", "Stand", "said", "standing", "told"]
 
@@ -107,6 +108,11 @@ class Stand:
         transport = InMemoryTransport(self.gateway.server)
         async with Client(transport, mode=mode, cache=None, **options) as client:
             yield client
+
+    async def checked(self, operation: str) -> dict[str, Any]:
+        """Look at an operation as its agent does."""
+        ref = OperationRef(operation=operation)
+        return await self.journal.check_operation(CheckOperation(ref=ref), AGENT)
 
 
 @asynccontextmanager
