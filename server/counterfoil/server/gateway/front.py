@@ -28,6 +28,7 @@ from counterfoil.server.gateway.naming import Naming
 from counterfoil.server.gateway.news import News
 from counterfoil.server.gateway.questioning import Questioning
 from counterfoil.server.gateway.recording import CONNECTION_PREFIX, Recording, ToolCall
+from counterfoil.server.gateway.replies import unmarked
 from counterfoil.server.gateway.servers import ServerSpec
 from counterfoil.server.gateway.tooling import KnownTool, Tooling
 from counterfoil.server.gateway.transports import Transport, Unreachable
@@ -179,7 +180,7 @@ class Gateway:
         on_progress = ctx.session.report_progress if "progressToken" in meta_of(ctx) else None
         ask = partial(upstream.request, method, on_progress=on_progress, timeout_seconds=timeout_seconds)
         with self._news.under_way(ctx, upstream), self._questioning.under_way(ctx, upstream, exchange):
-            result = await ask(sent)
+            result = unmarked(await ask(sent))
             if is_modern(ctx.protocol_version):
                 return result
             return await self._questioning.driven(ctx, result, sent, ask)
