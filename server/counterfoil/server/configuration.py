@@ -18,8 +18,10 @@ from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.limits import Limits
 
 if TYPE_CHECKING:
+    from counterfoil.server.gateway.servers import GatewaySettings
     from counterfoil.server.http.settings import HttpSettings
     from counterfoil.server.probes.probe import Probe
+    from counterfoil.server.rules.tool_rule import ToolRule
 
 __all__ = [
     "AssuranceRule",
@@ -97,6 +99,8 @@ class Configuration:
     operator_secret_sha256: str | None = None
     telemetry: bool | None = None
     http: "HttpSettings | None" = None
+    tools: "tuple[ToolRule, ...]" = ()
+    gateway: "GatewaySettings | None" = None
 
 
 _Rule = TypeVar("_Rule", AuthorityRule, AssuranceRule, DuplicateRule)
@@ -143,6 +147,8 @@ def _configuration(path: Path, document: dict[str, Any]) -> Configuration:
             "operator",
             "telemetry",
             "http",
+            "tools",
+            "gateway",
         ),
     )
     defaults = _table("defaults", document)
@@ -183,6 +189,8 @@ def _configuration(path: Path, document: dict[str, Any]) -> Configuration:
         operator_secret_sha256=_digest("operator.secret_sha256", operator.get("secret_sha256")),
         telemetry=_switch("telemetry.enabled", telemetry.get("enabled")),
         http=_http(document),
+        tools=tuple(_tool_rule(name, table) for name, table in _tables("tools", document)),
+        gateway=_gateway(document["gateway"]) if "gateway" in document else None,
     )
 
 
@@ -296,6 +304,27 @@ def _http(document: Mapping[str, Any]) -> "HttpSettings | None":
     try:
         return read_http_settings(_table("http", document))
     except HttpProblem as problem:
+        raise _Wrong(problem.name, problem.problem) from None
+
+
+def _tool_rule(name: str, table: Mapping[str, Any]) -> "ToolRule":
+    # Loaded here, like probes: a server that nobody gave such rules needs none of it.
+    from counterfoil.server.probes.table import ProbeProblem
+    from counterfoil.server.rules.reading import read_tool_rule
+
+    try:
+        return read_tool_rule(name, table)
+    except ProbeProblem as problem:
+        raise _Wrong(problem.name, problem.problem) from None
+
+
+def _gateway(value: Any) -> "GatewaySettings":
+    from counterfoil.server.gateway.servers import read_gateway
+    from counterfoil.server.probes.table import ProbeProblem
+
+    try:
+        return read_gateway(value)
+    except ProbeProblem as problem:
         raise _Wrong(problem.name, problem.problem) from None
 
 

@@ -27,8 +27,10 @@ from counterfoil.store.domain.model import ConfiguredGrant
 from counterfoil.store.limits import Limits
 
 if TYPE_CHECKING:
+    from counterfoil.server.gateway.servers import GatewaySettings
     from counterfoil.server.http.settings import HttpSettings
     from counterfoil.server.probes.probe import Probe
+    from counterfoil.server.rules.tool_rule import ToolRule
 
 __all__ = ["Settings", "SettingsError", "is_namespace", "load_settings"]
 
@@ -45,7 +47,8 @@ class Settings:
     `journal` is the URL as it may be shown; `journal_path` is the file that it names, None for a database of
     PostgreSQL, which `journal_url` names, password and all. `operator_secret_sha256` is what an
     operator's secret is compared with. `conversation` and `traceparent` are what the environment tells of the
-    caller. `has_traces`: spans are wanted.
+    caller. `has_traces`: spans are wanted. `run` is the run that the environment names for calls which are
+    recorded on behalf of an agent.
     """
 
     journal: str
@@ -73,6 +76,9 @@ class Settings:
     traceparent: str | None = None
     has_traces: bool = False
     http: "HttpSettings | None" = None
+    run: str | None = None
+    tool_rules: "tuple[ToolRule, ...]" = ()
+    gateway: "GatewaySettings | None" = None
 
     @property
     def place(self) -> Path | str:
@@ -143,6 +149,9 @@ def load_settings(
         traceparent=traceparent_or_none(environ.get("TRACEPARENT")),
         has_traces=_has_traces(configuration.telemetry, environ),
         http=configuration.http,
+        run=_short(environ.get("COUNTERFOIL_RUN")),
+        tool_rules=configuration.tools,
+        gateway=configuration.gateway,
     )
 
 
