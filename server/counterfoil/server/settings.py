@@ -19,6 +19,7 @@ from counterfoil.server.configuration import (
     AuthorityRule,
     Configuration,
     DuplicateRule,
+    ProjectRun,
     SettingsError,
     read_configuration,
 )
@@ -28,6 +29,7 @@ from counterfoil.store.limits import Limits
 
 if TYPE_CHECKING:
     from counterfoil.server.probes.probe import Probe
+    from counterfoil.server.rules.rule import EffectRules
 
 __all__ = ["Settings", "SettingsError", "load_settings"]
 
@@ -44,7 +46,8 @@ class Settings:
     `journal` is the URL as it may be shown; `journal_path` is the file that it names, None for a database of
     PostgreSQL, which `journal_url` names, password and all. `operator_secret_sha256` is what an
     operator's secret is compared with. `conversation` and `traceparent` are what the environment tells of the
-    caller. `has_traces`: spans are wanted.
+    caller, and `run` is the run that it names. `has_traces`: spans are wanted. `effects` are the operator's
+    own rules of what an effect is, `projects` the runs of whole projects.
     """
 
     journal: str
@@ -71,6 +74,9 @@ class Settings:
     conversation: str | None = None
     traceparent: str | None = None
     has_traces: bool = False
+    effects: "EffectRules | None" = None
+    projects: tuple[ProjectRun, ...] = ()
+    run: str | None = None
 
     @property
     def place(self) -> Path | str:
@@ -140,6 +146,9 @@ def load_settings(
         conversation=_short(environ.get("COUNTERFOIL_CONVERSATION") or environ.get("CLAUDE_CODE_SESSION_ID")),
         traceparent=traceparent_or_none(environ.get("TRACEPARENT")),
         has_traces=_has_traces(configuration.telemetry, environ),
+        effects=configuration.effects,
+        projects=configuration.projects,
+        run=_short(environ.get("COUNTERFOIL_RUN")),
     )
 
 
