@@ -20,8 +20,8 @@ from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.limits import Limits
 
 if TYPE_CHECKING:
+    from counterfoil.server.hooks.rules.rule import EffectRules
     from counterfoil.server.probes.probe import Probe
-    from counterfoil.server.rules.rule import EffectRules
 
 __all__ = [
     "AssuranceRule",
@@ -305,7 +305,7 @@ def _probe(name: str, value: Any) -> "Probe":
 
 def _effects(value: Any) -> "EffectRules":
     # Loaded here, as probes are.
-    from counterfoil.server.rules.reading import RuleProblem, read_rules
+    from counterfoil.server.hooks.rules.reading import RuleProblem, read_rules
 
     try:
         return read_rules(value)

@@ -23,13 +23,14 @@ from counterfoil.server.configuration import (
     SettingsError,
     read_configuration,
 )
+from counterfoil.server.places import configuration_folder, data_folder, home
 from counterfoil.server.traceparent import traceparent_or_none
 from counterfoil.store.domain.model import ConfiguredGrant
 from counterfoil.store.limits import Limits
 
 if TYPE_CHECKING:
+    from counterfoil.server.hooks.rules.rule import EffectRules
     from counterfoil.server.probes.probe import Probe
-    from counterfoil.server.rules.rule import EffectRules
 
 __all__ = ["Settings", "SettingsError", "load_settings"]
 
@@ -109,12 +110,12 @@ def load_settings(
     path: Path | None = None
     database: str | None = None
     if url is None:
-        path = _data_folder(environ, platform) / "journal.db"
+        path = Path(data_folder(environ, platform)) / "journal.db"
         url = f"sqlite://{path}"
     elif url.startswith(("postgresql:", "postgres:")):
         database, url = url, _shown(url)
     else:
-        path = _journal_path(url, _home(environ))
+        path = _journal_path(url, Path(home(environ)))
     namespace = chosen("namespace") or configuration.namespace
     if not _NAMESPACE.fullmatch(namespace):
         raise SettingsError(
@@ -158,33 +159,8 @@ def _configuration(named: str | None, environ: Mapping[str, str], platform: str)
         if not path.is_file():
             raise SettingsError("config", f"there is no file {path}")
         return read_configuration(path)
-    path = _configuration_folder(environ, platform) / "counterfoil.toml"
+    path = Path(configuration_folder(environ, platform)) / "counterfoil.toml"
     return read_configuration(path) if path.is_file() else Configuration()
-
-
-def _home(environ: Mapping[str, str]) -> Path:
-    return Path(environ.get("HOME") or os.path.expanduser("~"))
-
-
-def _configuration_folder(environ: Mapping[str, str], platform: str) -> Path:
-    if named := _absolute(environ.get("XDG_CONFIG_HOME")):
-        return named / "counterfoil"
-    if platform == "darwin":
-        return _home(environ) / "Library" / "Application Support" / "counterfoil"
-    return _home(environ) / ".config" / "counterfoil"
-
-
-def _data_folder(environ: Mapping[str, str], platform: str) -> Path:
-    if named := _absolute(environ.get("XDG_DATA_HOME")):
-        return named / "counterfoil"
-    if platform == "darwin":
-        return _home(environ) / "Library" / "Application Support" / "counterfoil"
-    return _home(environ) / ".local" / "share" / "counterfoil"
-
-
-def _absolute(folder: str | None) -> Path | None:
-    """Give a folder of the XDG specification, which says that a relative one is to be ignored."""
-    return Path(folder) if folder and Path(folder).is_absolute() else None
 
 
 def _shown(url: str) -> str:

@@ -5,7 +5,7 @@ whether the agent itself has begun the effect, they learn from the journal.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,10 @@ from counterfoil.store.resolving import operation_or_fault, read_body
 from counterfoil.store.rows import load_operations
 from counterfoil.store.viewing import Viewer, party_of
 
-__all__ = ["Attendance", "Attending", "LiveAttempt", "Recorded"]
+__all__ = ["Attendance", "Attending", "LiveAttempt", "Mark", "Recorded"]
+
+Mark = Callable[[str | None], tuple[str, str]]
+"""Gives, for a run, the system and the external id of a mark."""
 
 _MOST_LIVE = 500
 _MOST_HELD = 1_000
@@ -33,6 +36,7 @@ class LiveAttempt:
     run: str
     key: str
     attempt: int
+    connection: str
     action: str
     target: str | None
     args: Json
@@ -40,10 +44,14 @@ class LiveAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attendance:
-    """Where a conversation stands: the run that it holds, and its live attempts by run and key."""
+    """Where a conversation stands: the run that it holds, and its live attempts by run and key.
+
+    `marked` is the operation that a mark is on file for (see `Attending.attendance`).
+    """
 
     run: str | None
     live: tuple[LiveAttempt, ...]
+    marked: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +78,20 @@ class Attending:
     def __init__(self, view: Viewer) -> None:
         self._view = view
 
-    async def attendance(self, caller: Caller) -> Attendance:
+    def hidden(self, value: Json) -> Json:
+        """Give `value` as it would be stored: with every secret in it replaced.
+
+        Raises:
+            InvalidArgument: it is nested deeper than any body.
+        """
+        return self._view.prepare.redactor.redact(value)
+
+    async def attendance(self, caller: Caller, *, mark: Mark | None = None) -> Attendance:
         """Tell where the caller's conversation stands; a caller without one is known by its connection.
 
-        The run is the one that begin_run last gave this conversation and that it still holds.
+        The run is the one that begin_run last gave this conversation and that it still holds. `mark` gives,
+        for that run, the system and the reference of an acknowledgement by which a call that was once
+        attached to an agent's own operation is known again.
         """
         party = party_of(self._view.prepare.caller(caller))
         place = {"namespace": self._view.namespace}
@@ -95,14 +113,22 @@ class Attending:
                         run=operation.run,
                         key=operation.key,
                         attempt=attempt.number,
+                        connection=attempt.holder.connection,
                         action=operation.description.action,
                         target=operation.description.target,
                         args=await _value(connection, operation, operation.description.args_digest),
                     )
                 )
-            return Attendance(run=_run_of(held, party), live=tuple(live))
+            run = _run_of(held, party)
+            marked = None if mark is None else await self._owner(connection, *mark(run))
+            return Attendance(run=run, live=tuple(live), marked=marked)
 
         return await self._view.database.read(work)
+
+    async def _owner(self, connection: Connection, system: str, external_id: str) -> str | None:
+        place = {"namespace": self._view.namespace, "external_id": external_id, "system": system}
+        rows = await connection.fetch_all("owners", place)
+        return rows[0]["operation"] if rows else None
 
     async def recorded(self, ref: OperationRef) -> Recorded:
         """Give the bodies of an operation; the result is that of the first receipt that counts and has one.

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
-from counterfoil.store.attending import Attendance, Attending, Recorded
+from counterfoil.store.attending import Attendance, Attending, Mark, Recorded
+from counterfoil.store.attending_calls import AttendedCalls
 from counterfoil.store.auditing import Auditor
 from counterfoil.store.authorizing import Authorizing
 from counterfoil.store.beginning import Beginning
@@ -26,6 +27,7 @@ from counterfoil.store.domain.commands import (
     FindOperations,
     FinishRun,
     GrantAuthority,
+    Json,
     OperationRef,
     ReconcileOperation,
     RecordFailure,
@@ -117,6 +119,7 @@ class Journal:
         self._runs = RunKeeping(self._view)
         self._authorizing = Authorizing(self._view)
         self._attending = Attending(self._view)
+        self.calls = AttendedCalls(self._view)
         self._verifier = Verifier(self._view, prober=prober, reconcile=self.reconcile_operation)
         self.reader = Auditor(self._view)
         self.keeper = Keeper(self._view, identity=identity)
@@ -515,9 +518,13 @@ class Journal:
         """Search for operations; changes nothing. See `Finder.find`."""
         return await self._finder.find(command, caller)
 
-    async def attendance(self, caller: Caller) -> Attendance:
+    def hidden(self, value: Json) -> Json:
+        """Give a value with its secrets replaced. See `Attending.hidden`."""
+        return self._attending.hidden(value)
+
+    async def attendance(self, caller: Caller, *, mark: Mark | None = None) -> Attendance:
         """Tell which run a conversation holds, and its live attempts. See `Attending.attendance`."""
-        return await self._attending.attendance(caller)
+        return await self._attending.attendance(caller, mark=mark)
 
     async def recorded(self, ref: OperationRef) -> Recorded:
         """Give what is on record of an operation, whole. See `Attending.recorded`."""

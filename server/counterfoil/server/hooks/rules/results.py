@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from counterfoil.server.rules.rule import EffectRule
+from counterfoil.server.hooks.rules.rule import EffectRule
 from counterfoil.store.domain.canonical import canonical_json, digest
 
 __all__ = ["Found", "document_of", "find_reference", "is_refusal", "result_digest", "tool_succeeded"]
@@ -31,9 +31,9 @@ _REFUSED_STATUSES = frozenset((400, 401, 402, 403, 404, 405, 406, 410, 411, 412,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The performing system's reference, and where it can be seen."""
+    """What shows that the effect happened: its reference, where it is said, and where it can be seen."""
 
-    external_id: str
+    external_id: str | None = None
     url: str | None = None
 
 
@@ -45,11 +45,9 @@ def find_reference(rule: EffectRule, *, text: str, document: Any = None) -> Foun
     """
     for pattern in rule.found:
         matches = list(re.compile(pattern, re.MULTILINE).finditer(text[:_MOST_TEXT]))
-        for match in reversed(matches):
-            groups = match.groupdict()
-            reference = _reference(groups.get("id"))
-            if reference is not None:
-                return Found(external_id=reference, url=_reference(groups.get("url")))
+        if matches:
+            groups = matches[-1].groupdict()
+            return Found(external_id=_reference(groups.get("id")), url=_reference(groups.get("url")))
     if rule.external_id is not None:
         reference = _at(rule.external_id, document)
         return None if reference is None else Found(external_id=reference, url=_url(rule, document))

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from counterfoil.server.rules.rule import EffectRules, ToolRule
+from counterfoil.server.hooks.rules.rule import EffectRules, ToolRule
+from counterfoil.server.hooks.shell.options import one_of
 
 __all__ = ["OWN_TOOLS", "effect_of_tool", "is_effect_by_annotations", "is_effect_by_name", "name_words"]
 
@@ -28,89 +29,23 @@ OWN_TOOLS = frozenset(
 )
 """Counterfoil's own tools: the journal is not journaled."""
 
-VERBS = frozenset(
-    [
-        "send",
-        "post",
-        "publish",
-        "deploy",
-        "release",
-        "merge",
-        "pay",
-        "charge",
-        "refund",
-        "transfer",
-        "invite",
-        "reply",
-        "forward",
-        "comment",
-        "tweet",
-        "submit",
-        "purchase",
-        "order",
-        "book",
-        "checkout",
-        "announce",
-        "broadcast",
-        "notify",
-        "schedule",
-        "trigger",
-        "dispatch",
-    ]
+VERBS = one_of(
+    "send post publish deploy release merge pay charge refund transfer invite reply forward comment",
+    "tweet submit",
+    "purchase order book checkout announce broadcast notify schedule trigger dispatch",
 )
 """What a tool does to the world when its name begins or ends with one of these."""
 
-_MAKING = frozenset(("create", "add", "open", "new", "make"))
-_MADE = frozenset(
-    [
-        "issue",
-        "issues",
-        "pr",
-        "pull",
-        "ticket",
-        "message",
-        "mail",
-        "email",
-        "release",
-        "comment",
-        "review",
-        "invoice",
-        "payment",
-        "charge",
-        "order",
-        "event",
-        "deployment",
-        "booking",
-        "subscription",
-        "customer",
-        "repository",
-        "webhook",
-        "post",
-        "tweet",
-    ]
+_MAKING = one_of("create add open new make")
+_MADE = one_of(
+    "issue issues pr pull ticket message mail email release comment review invoice payment charge order",
+    "event",
+    "deployment booking subscription customer repository webhook post tweet",
 )
 """What is made outside: a file, a note or an entity of a memory is made here, and is no effect."""
 
-_READING = frozenset(
-    [
-        "get",
-        "list",
-        "read",
-        "search",
-        "find",
-        "fetch",
-        "query",
-        "show",
-        "describe",
-        "view",
-        "check",
-        "lookup",
-        "count",
-        "preview",
-        "validate",
-        "dry",
-        "draft",
-    ]
+_READING = one_of(
+    "get list read search find fetch query show describe view check lookup count preview validate dry draft"
 )
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, TypeVar
 
-from counterfoil.server.rules.rule import CommandRule, EffectRules, ToolRule
+from counterfoil.server.hooks.rules.rule import CommandRule, EffectRules, ToolRule
 
 __all__ = ["RuleProblem", "default_rules", "merged", "read_rules"]
 
@@ -67,7 +67,7 @@ def read_rules(values: Any) -> EffectRules:
 @cache
 def default_rules() -> EffectRules:
     """Give the rules that hold where nobody says otherwise."""
-    text = (files("counterfoil.server.rules") / "defaults.toml").read_text(encoding="utf-8")
+    text = (files("counterfoil.server.hooks.rules") / "defaults.toml").read_text(encoding="utf-8")
     return read_rules(tomllib.loads(text)["effects"])
 
 

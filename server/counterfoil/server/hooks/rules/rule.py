@@ -35,11 +35,11 @@ class EffectRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandRule(EffectRule):
-    """A command of the shell: `program`, then `words` in this order among what follows it.
+    """A command of the shell: `program`, then `words` (globs) as the first ones that are no options.
 
-    `unless` are options with which it is no effect; `needs` are options of which one has to be there. `form`
-    names a reading of its own ("git-push", "http"). `files` are globs of files whose content is sent though
-    no word names them.
+    `unless` are options with which it is no effect; `needs` are options of which one has to be there; both
+    may say with which values: `--method=POST|PUT`. `form` names a reading of its own ("git-push", "http").
+    `files` are globs of files whose content is sent though no word names them.
     """
 
     program: str
