@@ -14,6 +14,7 @@ from counterfoil.server.people.doctor import doctor
 from counterfoil.server.people.ending import finish, release
 from counterfoil.server.people.granting import grant, requests
 from counterfoil.server.people.health import check
+from counterfoil.server.people.hooking import hook
 from counterfoil.server.people.keeping import backup, migrate, prune, restore
 from counterfoil.server.people.looking import find, plan, runs, show
 from counterfoil.server.people.moving import export, import_
@@ -36,7 +37,7 @@ _SECTIONS = {
     "Permit": ("requests", "grant"),
     "Care": ("check", "doctor", "verify", "backup", "restore", "prune", "migrate"),
     "Move": ("export", "import"),
-    "Connect": ("serve", "config", "demo"),
+    "Connect": ("serve", "config", "hook", "demo"),
 }
 
 _EXAMPLES = (
@@ -90,6 +91,7 @@ for _command in (
     import_,
     serve,
     config,
+    hook,
     demo,
 ):
     cli.add_command(_command)
