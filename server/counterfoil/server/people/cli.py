@@ -20,6 +20,7 @@ from counterfoil.server.people.looking import find, plan, runs, show
 from counterfoil.server.people.moving import export, import_
 from counterfoil.server.people.output import prepare_streams, tell, write_json
 from counterfoil.server.people.proving import verify
+from counterfoil.server.people.relaying import gateway
 from counterfoil.server.people.request import Request
 from counterfoil.server.people.teaching import TeachingGroup, with_json, with_settings
 from counterfoil.server.people.watching import tail
@@ -37,7 +38,7 @@ _SECTIONS = {
     "Permit": ("requests", "grant"),
     "Care": ("check", "doctor", "verify", "backup", "restore", "prune", "migrate"),
     "Move": ("export", "import"),
-    "Connect": ("serve", "config", "hook", "demo"),
+    "Connect": ("serve", "gateway", "config", "hook", "demo"),
 }
 
 _EXAMPLES = (
@@ -90,6 +91,7 @@ for _command in (
     export,
     import_,
     serve,
+    gateway,
     config,
     hook,
     demo,
