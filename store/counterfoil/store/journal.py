@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
 from counterfoil.store.attending import Attendance, Attending, Mark, Recorded
+from counterfoil.store.attending_calls import AttendedCalls
 from counterfoil.store.auditing import Auditor
 from counterfoil.store.authorizing import Authorizing
 from counterfoil.store.beginning import Beginning
@@ -129,6 +130,7 @@ class Journal:
         self._authorizing = Authorizing(self._view, self._requesting)
         self._tokening = Tokening(self._view)
         self._attending = Attending(self._view)
+        self.calls = AttendedCalls(self._view)
         self._verifier = Verifier(self._view, prober=prober, reconcile=self.reconcile_operation)
         self.reader = Auditor(self._view)
         self.keeper = Keeper(self._view, identity=identity)

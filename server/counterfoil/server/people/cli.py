@@ -15,6 +15,7 @@ from counterfoil.server.people.doctor import doctor
 from counterfoil.server.people.ending import finish, release
 from counterfoil.server.people.granting import grant, requests
 from counterfoil.server.people.health import check
+from counterfoil.server.people.hooking import hook
 from counterfoil.server.people.keeping import backup, migrate, prune, restore
 from counterfoil.server.people.looking import find, plan, runs, show
 from counterfoil.server.people.moving import export, import_
@@ -39,7 +40,7 @@ _SECTIONS = {
     "Permit": ("requests", "grant", "token"),
     "Care": ("check", "doctor", "verify", "backup", "restore", "prune", "migrate"),
     "Move": ("copy", "export", "import"),
-    "Connect": ("serve", "gateway", "config", "demo"),
+    "Connect": ("serve", "gateway", "config", "hook", "demo"),
 }
 
 _EXAMPLES = (
@@ -96,6 +97,7 @@ for _command in (
     serve,
     gateway,
     config,
+    hook,
     demo,
 ):
     cli.add_command(_command)
