@@ -1,0 +1,213 @@
+"""A model that says what a script says, on loopback, to whatever client asks it.
+
+A prompt names its script: `[script first]`. The step is the number of tool answers that came after that
+prompt, so that a request sent twice, a side question or a resumed conversation never puts it out of step.
+A step's input may be taken out of the answers before it. Everything that a client sent is kept: that is
+what the model was shown.
+
+The server is also the proxy of the client, and refuses: whatever a client wanted from elsewhere is in
+`wanted_elsewhere`.
+"""
+
+import json
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from clients.wire_formats import FORMATS, Conversation, Reply
+
+__all__ = ["Answer", "Call", "Say", "Script", "ScriptedModel", "prompt_of"]
+
+_NAMED = re.compile(r"\[script ([\w-]+)\]")
+_SIDE_ANSWER = "{}"
+"""To a request that offers no tools, such as for a title: an object where one is wanted, dull elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a tool answered, as the model was shown it."""
+
+    text: str
+
+    @property
+    def value(self) -> Any:
+        """Give the JSON object or array that the answer holds, whatever the client wrote around it.
+
+        Raises:
+            ValueError: there is none.
+        """
+        for found in re.finditer(r"[\[{]", self.text):
+            try:
+                return json.JSONDecoder().raw_decode(self.text, found.start())[0]
+            except json.JSONDecodeError:
+                continue
+        raise ValueError(f"no JSON in {self.text[:500]!r}")
+
+    def at(self, *path: str | int) -> Any:
+        """Give what lies at this path in the answer's JSON."""
+        value = self.value
+        for step in path:
+            value = value[step]
+        return value
+
+    def matching(self, pattern: str) -> str:
+        """Give the first group of the first match in the answer's text.
+
+        Raises:
+            ValueError: nothing matches.
+        """
+        found = re.search(pattern, self.text)
+        if found is None:
+            raise ValueError(f"nothing like {pattern} in {self.text[:500]!r}")
+        return found.group(1)
+
+
+Input = Mapping[str, Any] | Callable[[Sequence[Answer]], Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Calls a tool, named by a regular expression, with an input that may come out of earlier answers."""
+
+    tool: str
+    input: Input
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Says a text, which ends the turn."""
+
+    text: str
+
+
+Script = Sequence[Call | Say]
+
+
+def prompt_of(script: str) -> str:
+    """Give a prompt that makes the model follow this script."""
+    return f"Do your work. [script {script}]"
+
+
+class ScriptedModel:
+    """Serves scripts by name until it is closed; give it as a context."""
+
+    def __init__(self, scripts: Mapping[str, Script]) -> None:
+        self.scripts = dict(scripts)
+        self.requests: list[Mapping[str, Any]] = []
+        self.wanted_elsewhere: list[str] = []
+        self.problems: list[str] = []
+        self._lock = threading.Lock()
+        self._answers: dict[str, list[Answer]] = {}
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_of(self))
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def url(self) -> str:
+        """Give where it is reached."""
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def shown(self, script: str) -> Sequence[Answer]:
+        """Give the tool answers that the model was shown while it followed this script."""
+        with self._lock:
+            return list(self._answers.get(script, ()))
+
+    def was_shown(self, text: str) -> bool:
+        """Tell whether any request held this text, anywhere: instructions, tools or messages."""
+        with self._lock:
+            return any(text in json.dumps(request, ensure_ascii=False) for request in self.requests)
+
+    def take(self, body: Mapping[str, Any], conversation: Conversation) -> Reply:
+        """Keep a request, and give what the script says to it."""
+        with self._lock:
+            self.requests.append(body)
+            if not conversation.tools:
+                return Reply(text=_SIDE_ANSWER, input={})
+            named = [
+                (place, name)
+                for place, entry in enumerate(conversation.entries)
+                if not entry.is_tool_answer
+                for name in _NAMED.findall(entry.text)
+            ]
+            if not named:
+                return Reply(text="No script was named.", input={})
+            place, name = named[-1]
+            answers = [Answer(e.text) for e in conversation.entries[place:] if e.is_tool_answer]
+            self._answers[name] = answers
+            try:
+                return self._step(self.scripts[name], answers, conversation.tools)
+            except Exception as error:
+                self.problems.append(f"{name}, step {len(answers)}: {error!r}")
+                return Reply(text="The script is broken.", input={})
+
+    @staticmethod
+    def _step(script: Script, answers: Sequence[Answer], tools: Sequence[str]) -> Reply:
+        step = script[len(answers)] if len(answers) < len(script) else Say("Done.")
+        if isinstance(step, Say):
+            return Reply(text=step.text, input={})
+        offered = [tool for tool in tools if re.fullmatch(step.tool, tool)]
+        if len(offered) != 1:
+            raise LookupError(f"{step.tool} is {offered or 'none'} of {sorted(tools)}")
+        return Reply(tool=offered[0], input=step.input(answers) if callable(step.input) else step.input)
+
+
+def _handler_of(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing on stderr."""
+
+        def do_CONNECT(self) -> None:
+            self._refuse_elsewhere()
+
+        def do_HEAD(self) -> None:
+            self._send(200, "application/json", b"")
+
+        def do_GET(self) -> None:
+            if self.path.startswith("http"):
+                self._refuse_elsewhere()
+            elif urlsplit(self.path).path.endswith("/models"):
+                models = {"object": "list", "data": [{"id": "scripted", "object": "model"}], "models": []}
+                self._send(200, "application/json", json.dumps(models).encode())
+            else:
+                self._send(404, "application/json", b"{}")
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length") or 0))
+            path = urlsplit(self.path).path
+            if self.path.startswith("http"):
+                self._refuse_elsewhere()
+                return
+            for form in FORMATS:
+                if form.is_asked(path):
+                    asked = json.loads(body)
+                    reply = model.take(asked, form.read(asked))
+                    self._send(200, *form.write(reply, asked, path))
+                    return
+            # Counts of tokens, telemetry and the like: every client under test does without them.
+            self._send(404, "application/json", b"{}")
+
+        def _refuse_elsewhere(self) -> None:
+            model.wanted_elsewhere.append(self.path)
+            self._send(403, "text/plain", b"")
+
+        def _send(self, status: int, kind: str, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    return Handler
