@@ -11,12 +11,17 @@ from pathlib import Path
 import pytest
 
 from clients.claude_code import ClaudeCode
+from clients.codex import Codex
 from clients.driver import Driver
+from clients.gemini_cli import GeminiCLI
 from clients.installed import ALWAYS, NotInstalled, program
+from clients.letta_code import LettaCode
 from clients.scripted_model import ScriptedModel
 from clients.story import World
 
-DRIVERS: dict[str, type[Driver]] = {driver.name: driver for driver in (ClaudeCode,)}
+DRIVERS: dict[str, type[Driver]] = {
+    driver.name: driver for driver in (ClaudeCode, Codex, GeminiCLI, LettaCode)
+}
 
 
 def is_wanted(client: str) -> bool:

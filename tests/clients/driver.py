@@ -112,8 +112,11 @@ class Driver(ABC):
 
     def start(self, prompt: str, *, resumes: bool = False) -> Running:
         """Start a run and do not wait for it."""
+        return self.start_words(self.words(prompt, resumes=resumes))
+
+    def start_words(self, words: Sequence[str]) -> Running:
+        """Start a command line of the client and do not wait for it."""
         with self.log.open("ab") as log:
-            words = self.words(prompt, resumes=resumes)
             running = Running(words, environment=self.environment, folder=self.work, log=log)
         self._runs.append(running)
         return running

@@ -2,11 +2,10 @@
 
 A prompt names its script: `[script first]`. The step is the number of tool answers that came after that
 prompt, so that a request sent twice, a side question or a resumed conversation never puts it out of step.
-A step's input may be taken out of the answers before it. Everything that a client sent is kept: that is
-what the model was shown.
+A step, or its input, may be made out of the prompt and the answers before it. Everything that a client sent
+is kept: that is what the model was shown.
 
-The server is also the proxy of the client, and refuses: whatever a client wanted from elsewhere is in
-`wanted_elsewhere`.
+The server is also the client's proxy, and refuses: nothing that a client wants from elsewhere is reached.
 """
 
 import json
@@ -20,7 +19,7 @@ from urllib.parse import urlsplit
 
 from clients.wire_formats import FORMATS, Conversation, Reply
 
-__all__ = ["Answer", "Call", "Say", "Script", "ScriptedModel", "prompt_of"]
+__all__ = ["Answer", "Call", "Input", "Say", "Script", "ScriptedModel", "Turn", "prompt_of"]
 
 _NAMED = re.compile(r"\[script ([\w-]+)\]")
 _SIDE_ANSWER = "{}"
@@ -37,14 +36,18 @@ class Answer:
     def value(self) -> Any:
         """Give the JSON object or array that the answer holds, whatever the client wrote around it.
 
+        Of a whole result of MCP, as `letta mcp call` prints it, it is what the tool said.
+
         Raises:
             ValueError: there is none.
         """
         for found in re.finditer(r"[\[{]", self.text):
             try:
-                return json.JSONDecoder().raw_decode(self.text, found.start())[0]
+                value = json.JSONDecoder().raw_decode(self.text, found.start())[0]
             except json.JSONDecodeError:
                 continue
+            is_result = isinstance(value, Mapping) and isinstance(value.get("content"), list)
+            return json.loads(value["content"][0]["text"]) if is_result else value
         raise ValueError(f"no JSON in {self.text[:500]!r}")
 
     def at(self, *path: str | int) -> Any:
@@ -66,7 +69,18 @@ class Answer:
         return found.group(1)
 
 
-Input = Mapping[str, Any] | Callable[[Sequence[Answer]], Mapping[str, Any]]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """What a step may be made of: the prompt that named the script, and the answers since."""
+
+    prompt: Answer
+    answers: Sequence[Answer]
+
+    def __getitem__(self, place: int) -> Answer:
+        return self.answers[place]
+
+
+Input = Mapping[str, Any] | Callable[[Turn], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +98,10 @@ class Say:
     text: str
 
 
-Script = Sequence[Call | Say]
+Step = Call | Say | Callable[[Turn], Call | Say]
+"""A step that is a function is decided when it comes to it."""
+
+Script = Sequence[Step]
 
 
 def prompt_of(script: str) -> str:
@@ -98,10 +115,11 @@ class ScriptedModel:
     def __init__(self, scripts: Mapping[str, Script]) -> None:
         self.scripts = dict(scripts)
         self.requests: list[Mapping[str, Any]] = []
-        self.wanted_elsewhere: list[str] = []
         self.problems: list[str] = []
+        self.follow_up: Callable[[Answer], Call | None] = lambda _: None
+        """Gives the call by which a model waits for an answer that is not there yet; its own replaces it."""
         self._lock = threading.Lock()
-        self._answers: dict[str, list[Answer]] = {}
+        self._turns: dict[str, Turn] = {}
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_of(self))
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
@@ -121,7 +139,7 @@ class ScriptedModel:
     def shown(self, script: str) -> Sequence[Answer]:
         """Give the tool answers that the model was shown while it followed this script."""
         with self._lock:
-            return list(self._answers.get(script, ()))
+            return self._turns[script].answers if script in self._turns else ()
 
     def was_shown(self, text: str) -> bool:
         """Tell whether any request held this text, anywhere: instructions, tools or messages."""
@@ -143,23 +161,34 @@ class ScriptedModel:
             if not named:
                 return Reply(text="No script was named.", input={})
             place, name = named[-1]
-            answers = [Answer(e.text) for e in conversation.entries[place:] if e.is_tool_answer]
-            self._answers[name] = answers
+            answers: list[Answer] = []
+            for entry in conversation.entries[place:]:
+                if entry.is_tool_answer:
+                    if answers and self.follow_up(answers[-1]):
+                        answers.pop()
+                    answers.append(Answer(entry.text))
+            turn = Turn(prompt=Answer(conversation.entries[place].text), answers=answers)
+            self._turns[name] = turn
             try:
-                return self._step(self.scripts[name], answers, conversation.tools)
+                waiting = self.follow_up(answers[-1]) if answers else None
+                script = self.scripts[name]
+                done = len(answers)
+                step = waiting or (script[done] if done < len(script) else Say("Done."))
+                return self._reply(step, turn, conversation.tools)
             except Exception as error:
                 self.problems.append(f"{name}, step {len(answers)}: {error!r}")
                 return Reply(text="The script is broken.", input={})
 
     @staticmethod
-    def _step(script: Script, answers: Sequence[Answer], tools: Sequence[str]) -> Reply:
-        step = script[len(answers)] if len(answers) < len(script) else Say("Done.")
+    def _reply(step: Step, turn: Turn, tools: Sequence[str]) -> Reply:
+        if not isinstance(step, Call | Say):
+            step = step(turn)
         if isinstance(step, Say):
             return Reply(text=step.text, input={})
         offered = [tool for tool in tools if re.fullmatch(step.tool, tool)]
         if len(offered) != 1:
             raise LookupError(f"{step.tool} is {offered or 'none'} of {sorted(tools)}")
-        return Reply(tool=offered[0], input=step.input(answers) if callable(step.input) else step.input)
+        return Reply(tool=offered[0], input=step.input(turn) if callable(step.input) else step.input)
 
 
 def _handler_of(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
@@ -200,7 +229,6 @@ def _handler_of(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
             self._send(404, "application/json", b"{}")
 
         def _refuse_elsewhere(self) -> None:
-            model.wanted_elsewhere.append(self.path)
             self._send(403, "text/plain", b"")
 
         def _send(self, status: int, kind: str, body: bytes) -> None:

@@ -1,23 +1,23 @@
 """By tools alone: the model calls journal and spool itself, and its client is killed between the two."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from clients.driver import Driver, wait_for
-from clients.scripted_model import Answer, Say, Script, ScriptedModel, prompt_of
+from clients.scripted_model import Say, Script, ScriptedModel, Turn, prompt_of
 from clients.story import BEGIN, RUN, World
 
 
-def send(answers: Sequence[Answer]) -> Mapping[str, Any]:
-    return {"to": BEGIN["target"], "text": BEGIN["payload"], "reference": answers[-1].at("operation")}
+def send(turn: Turn) -> Mapping[str, Any]:
+    return {"to": BEGIN["target"], "text": BEGIN["payload"], "reference": turn[-1].at("operation")}
 
 
-def find(answers: Sequence[Answer]) -> Mapping[str, Any]:
-    return {"reference": answers[0].at("steps", 0, "operation")}
+def find(turn: Turn) -> Mapping[str, Any]:
+    return {"reference": turn[0].at("steps", 0, "operation")}
 
 
-def reconcile(answers: Sequence[Answer]) -> Mapping[str, Any]:
-    plan, found = answers[0], answers[1]
+def reconcile(turn: Turn) -> Mapping[str, Any]:
+    plan, found = turn[0], turn[1]
     return {
         "operation": plan.at("steps", 0, "operation"),
         "finding": "performed",
@@ -69,4 +69,3 @@ def test_a_letter_is_sent_once_when_its_client_is_killed_before_the_receipt(
     assert found.at("letters", 0) == letter
     assert (reconciled.at("next"), reconciled.at("state")) == ("continue", "succeeded")
     assert (begun.at("next"), begun.at("reason")) == ("skip", "already_succeeded")
-    assert not model.wanted_elsewhere
