@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
+from counterfoil.store.attending import Attendance, Attending, Mark, Recorded
+from counterfoil.store.attending_calls import AttendedCalls
 from counterfoil.store.auditing import Auditor
 from counterfoil.store.authorizing import Authorizing
 from counterfoil.store.beginning import Beginning
@@ -25,6 +27,8 @@ from counterfoil.store.domain.commands import (
     FindOperations,
     FinishRun,
     GrantAuthority,
+    Json,
+    OperationRef,
     ReconcileOperation,
     RecordFailure,
     RecordProgress,
@@ -114,6 +118,8 @@ class Journal:
         self._commands = Commanding(self._view)
         self._runs = RunKeeping(self._view)
         self._authorizing = Authorizing(self._view)
+        self._attending = Attending(self._view)
+        self.calls = AttendedCalls(self._view)
         self._verifier = Verifier(self._view, prober=prober, reconcile=self.reconcile_operation)
         self.reader = Auditor(self._view)
         self.keeper = Keeper(self._view, identity=identity)
@@ -511,6 +517,18 @@ class Journal:
     async def find_operations(self, command: FindOperations, caller: Caller) -> dict[str, Any]:
         """Search for operations; changes nothing. See `Finder.find`."""
         return await self._finder.find(command, caller)
+
+    def hidden(self, value: Json) -> Json:
+        """Give a value with its secrets replaced. See `Attending.hidden`."""
+        return self._attending.hidden(value)
+
+    async def attendance(self, caller: Caller, *, mark: Mark | None = None) -> Attendance:
+        """Tell which run a conversation holds, and its live attempts. See `Attending.attendance`."""
+        return await self._attending.attendance(caller, mark=mark)
+
+    async def recorded(self, ref: OperationRef) -> Recorded:
+        """Give what is on record of an operation, whole. See `Attending.recorded`."""
+        return await self._attending.recorded(ref)
 
     async def suggest(self, kind: Literal["run", "operation"], beginning: str) -> tuple[list[str], bool]:
         """Give names that begin so, for completion. See `Finder.suggest`."""

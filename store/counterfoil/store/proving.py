@@ -133,9 +133,14 @@ def _contexts(events: Iterable[Event]) -> set[str]:
 def _kept_bodies(operation: Operation) -> set[str]:
     """Give the bodies that an operation which was not pruned must have.
 
-    Evidence that an import brought may have been pruned where it comes from; of findings nobody can tell.
+    What an import brought may have been pruned where it comes from; of findings nobody can tell.
     """
-    imported = {receipt.evidence_digest for receipt in operation.receipts if receipt.source == "import"}
+    imported = {
+        digest
+        for receipt in operation.receipts
+        if receipt.source == "import"
+        for digest in (receipt.evidence_digest, receipt.result_digest)
+    }
     found = {finding.evidence_digest for finding in operation.findings}
     return set(bodies_of(operation)) - imported - found
 

@@ -120,6 +120,21 @@ SELECT * FROM operations WHERE namespace = :namespace AND run = :run AND key = :
 -- Garbled text comes as bytes.
 SELECT * FROM operations WHERE namespace = :namespace AND id = :id;
 
+-- name: live_operations
+-- The operations of a conversation, or of a connection, whose newest attempt may be live: some leases are over.
+-- Garbled text comes as bytes.
+SELECT * FROM operations AS live
+WHERE live.namespace = :namespace AND live.state = 'in_progress' AND EXISTS (
+    SELECT 1 FROM attempts AS held
+    WHERE held.namespace = live.namespace AND held.run = live.run AND held.operation = live.id
+        AND held.principal = :principal AND (held.conversation = :conversation OR held.connection = :connection)
+)
+ORDER BY live.run, live.key LIMIT :most;
+
+-- name: held_runs
+-- Which runs sessions hold, or held until their hold ran out.
+SELECT run, holder, touched_at FROM runs WHERE namespace = :namespace AND holder IS NOT NULL ORDER BY run LIMIT :most;
+
 -- name: read_operations
 -- All operations of a run in the order in which they came.
 -- Garbled text comes as bytes.
@@ -398,13 +413,13 @@ ORDER BY number;
 -- name: save_receipt
 -- One receipt; what was recorded is never changed, only what it counts for.
 INSERT INTO receipts (
-    namespace, run, operation, number, kind, system, external_id, performed_at, url, evidence_digest, final,
-    source, assurance, attempt, recorded_at, call_id, satisfies, is_accepted, is_foreign, is_unannounced,
-    is_undo, is_set_aside
+    namespace, run, operation, number, kind, system, external_id, performed_at, url, evidence_digest,
+    result_digest, final, source, assurance, attempt, recorded_at, call_id, satisfies, is_accepted, is_foreign,
+    is_unannounced, is_undo, is_set_aside
 ) VALUES (
     :namespace, :run, :operation, :number, :kind, :system, :external_id, :performed_at, :url, :evidence_digest,
-    :final, :source, :assurance, :attempt, :recorded_at, :call_id, :satisfies, :is_accepted, :is_foreign,
-    :is_unannounced, :is_undo, :is_set_aside
+    :result_digest, :final, :source, :assurance, :attempt, :recorded_at, :call_id, :satisfies, :is_accepted,
+    :is_foreign, :is_unannounced, :is_undo, :is_set_aside
 )
 ON CONFLICT (namespace, run, operation, number) DO UPDATE SET
     is_accepted = excluded.is_accepted, is_foreign = excluded.is_foreign, is_set_aside = excluded.is_set_aside;
