@@ -154,6 +154,57 @@ async def test_of_two_servers_that_begin_one_operation_at_once_one_may_perform(
         ]
 
 
+async def test_who_lost_a_race_waits_for_those_that_lost_one_and_for_nobody_else(
+    url: str, cluster: Cluster
+) -> None:
+    """Of three that read what the others write one commits; the others go one by one, and lose no more."""
+    losers = [LateComer(f"late-{number}") for number in range(2)]
+    async with opened(url) as one, opened(url) as other, opened(url) as third:
+        with anyio.fail_after(WAIT_SECONDS):
+            async with anyio.create_task_group() as tasks:
+                for database, loser in zip((one, other), losers, strict=True):
+                    tasks.start_soon(database.write, loser)
+                    await loser.reached[0].wait()
+                await third.write(reading_and_making("first"))
+                losers[0].go[0].set()
+                await losers[0].reached[1].wait()
+                losers[1].go[0].set()
+                while not cluster.run(_WAITS):
+                    await anyio.lowlevel.checkpoint()
+                assert not losers[1].reached[1].is_set()
+                await third.write(making("meanwhile"))
+                losers[0].go[1].set()
+                losers[1].go[1].set()
+        assert await third.read(runs) == ["first", "late-0", "late-1", "meanwhile"]
+    assert [loser.passed for loser in losers] == [2, 2]
+
+
+class LateComer:
+    """Reads all runs and makes one, and is held before its commit, the first time and the second."""
+
+    def __init__(self, run: str) -> None:
+        self._work = reading_and_making(run)
+        self.reached = (anyio.Event(), anyio.Event())
+        self.go = (anyio.Event(), anyio.Event())
+        self.passed = 0
+
+    async def __call__(self, connection: Any) -> None:
+        await self._work(connection)
+        self.reached[self.passed].set()
+        self.passed += 1
+        await self.go[self.passed - 1].wait()
+
+
+def reading_and_making(run: str) -> Any:
+    """Give a work that makes a run after a look at all of them."""
+
+    async def work(connection: Any) -> None:
+        await runs(connection)
+        await making(run)(connection)
+
+    return work
+
+
 async def test_a_row_that_another_program_holds_is_waited_for_only_so_long(url: str) -> None:
     async with opened(url, patience=SHORT) as database:
         await database.write(making("held"))

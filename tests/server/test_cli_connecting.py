@@ -22,7 +22,7 @@ COMMANDS = (
     *("serve", "config", "demo", "release", "finish"),
     *("grant", "requests", "spec", "export", "import", "backup", "restore", "prune", "migrate"),
 )
-LATER = ("copy", "token", "gateway", "hook", "install", "uninstall", "console")
+LATER = ("copy", "token", "gateway", "install", "uninstall", "console")
 HELLO = {
     "jsonrpc": "2.0",
     "id": 0,

@@ -8,13 +8,17 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
+from counterfoil.store.attending import Attendance, Attending, Mark, Recorded
+from counterfoil.store.attending_calls import AttendedCalls
 from counterfoil.store.auditing import Auditor
 from counterfoil.store.authorizing import Authorizing
 from counterfoil.store.beginning import Beginning
 from counterfoil.store.checking import Checker
 from counterfoil.store.commanding import Commanding, check_attempt
+from counterfoil.store.counting import StateCount, count_operations
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.begin import BeginGiven, decide_begin
+from counterfoil.store.domain.canonical import canonical_json
 from counterfoil.store.domain.closing import decide_close
 from counterfoil.store.domain.commands import (
     BeginOperation,
@@ -25,6 +29,9 @@ from counterfoil.store.domain.commands import (
     FindOperations,
     FinishRun,
     GrantAuthority,
+    IssueToken,
+    Json,
+    OperationRef,
     ReconcileOperation,
     RecordFailure,
     RecordProgress,
@@ -39,7 +46,7 @@ from counterfoil.store.domain.commands import (
 from counterfoil.store.domain.drafting import Situation
 from counterfoil.store.domain.events import Event, EventKind, evolve_run
 from counterfoil.store.domain.failures import decide_failure
-from counterfoil.store.domain.instants import Reading
+from counterfoil.store.domain.instants import Instant, Reading
 from counterfoil.store.domain.model import Run
 from counterfoil.store.domain.progress import decide_progress
 from counterfoil.store.domain.receipts import decide_receipt
@@ -62,12 +69,14 @@ from counterfoil.store.presenting import Presenter
 from counterfoil.store.probing import Prober
 from counterfoil.store.protocol import Connection, Database
 from counterfoil.store.redact import Redactor
+from counterfoil.store.requesting import Requesting
 from counterfoil.store.resolving import (
     has_claimed,
     has_decided,
     was_called,
 )
 from counterfoil.store.running import RunKeeping, save_context
+from counterfoil.store.tokening import Bearer, Tokening
 from counterfoil.store.verifying import Verifier
 from counterfoil.store.viewing import Viewer
 from counterfoil.store.writing import caller_text
@@ -97,6 +106,10 @@ class Journal:
         self.identity = identity
         self.namespace = namespace
         self.policy = policy
+        self._redactor = redactor
+        self._clock = clock
+        self._limits = limits
+        self._prober = prober
         self._prepare = Preparer(namespace=namespace, redactor=redactor, limits=limits)
         self._present = Presenter(policy)
         self._view = Viewer(
@@ -113,10 +126,27 @@ class Journal:
         self._beginning = Beginning(self._view)
         self._commands = Commanding(self._view)
         self._runs = RunKeeping(self._view)
-        self._authorizing = Authorizing(self._view)
+        self._requesting = Requesting(self._view)
+        self._authorizing = Authorizing(self._view, self._requesting)
+        self._tokening = Tokening(self._view)
+        self._attending = Attending(self._view)
+        self.calls = AttendedCalls(self._view)
         self._verifier = Verifier(self._view, prober=prober, reconcile=self.reconcile_operation)
         self.reader = Auditor(self._view)
         self.keeper = Keeper(self._view, identity=identity)
+
+    def of_namespace(self, namespace: str) -> "Journal":
+        """Give another namespace of this journal: the same database and rules, and not one fact in common."""
+        return Journal(
+            self.database,
+            identity=self.identity,
+            redactor=self._redactor,
+            namespace=namespace,
+            policy=self.policy,
+            clock=self._clock,
+            limits=self._limits,
+            prober=self._prober,
+        )
 
     async def begin_operation(self, command: BeginOperation, caller: Caller) -> dict[str, Any]:
         """Ask for permission to perform one effect; only `next: perform` gives it.
@@ -508,17 +538,38 @@ class Journal:
         """Tell what is done, in doubt and allowed; changes nothing. See `Planner.plan`."""
         return await self._planner.plan(command, caller)
 
+    async def count_operations(self) -> tuple[list[StateCount], Instant]:
+        """Count the operations of every namespace by state, for the operator; the moment comes with them."""
+
+        async def work(connection: Connection) -> tuple[list[StateCount], Instant]:
+            now = self._view.now(connection).at
+            return await count_operations(connection, now), now
+
+        return await self.database.read(work)
+
     async def find_operations(self, command: FindOperations, caller: Caller) -> dict[str, Any]:
         """Search for operations; changes nothing. See `Finder.find`."""
         return await self._finder.find(command, caller)
+
+    def hidden(self, value: Json) -> Json:
+        """Give a value with its secrets replaced. See `Attending.hidden`."""
+        return self._attending.hidden(value)
+
+    async def attendance(self, caller: Caller, *, mark: Mark | None = None) -> Attendance:
+        """Tell which run a conversation holds, and its live attempts. See `Attending.attendance`."""
+        return await self._attending.attendance(caller, mark=mark)
+
+    async def recorded(self, ref: OperationRef) -> Recorded:
+        """Give what is on record of an operation, whole. See `Attending.recorded`."""
+        return await self._attending.recorded(ref)
 
     async def suggest(self, kind: Literal["run", "operation"], beginning: str) -> tuple[list[str], bool]:
         """Give names that begin so, for completion. See `Finder.suggest`."""
         return await self._finder.suggest(kind, beginning)
 
     async def request_authority(self, command: RequestAuthority, caller: Caller) -> dict[str, Any]:
-        """Ask for a person's permission; see `Authorizing.request`."""
-        return await self._authorize(self._authorizing.request, command, caller)
+        """Ask for a person's permission; see `Requesting.request`."""
+        return await self._authorize(self._requesting.request, command, caller)
 
     async def grant(self, command: GrantAuthority, caller: Caller) -> dict[str, Any]:
         """Give a permission, which only a person can; see `Authorizing.grant`."""
@@ -529,12 +580,16 @@ class Journal:
         return await self._authorize(self._authorizing.revoke, command, caller)
 
     async def decline_request(self, request: str, caller: Caller) -> dict[str, Any]:
-        """Say no to a request, which only a person can; see `Authorizing.decline`."""
-        return await self._authorize(self._authorizing.decline, request, caller)
+        """Say no to a request, which only a person can; see `Requesting.decline`."""
+        return await self._authorize(self._requesting.decline, request, caller)
+
+    def vouch(self, text: str) -> str:
+        """Give what later proves, to every server of this journal, that one of them wrote `text` here."""
+        return self._redactor.vouch(canonical_json([self.namespace, text]))
 
     async def list_requests(self, *, state: str | None = "waiting") -> list[dict[str, Any]]:
         """List what agents asked for; changes nothing."""
-        return await self._authorizing.requests(state)
+        return await self._requesting.requests(state)
 
     async def list_grants(self) -> list[dict[str, Any]]:
         """List what was permitted; changes nothing."""
@@ -543,6 +598,30 @@ class Journal:
     async def preview_grant(self, command: GrantAuthority) -> dict[str, Any]:
         """Show what a grant would permit, for the person who is about to give it; changes nothing."""
         return await self._authorizing.preview(command)
+
+    async def issue_token(self, command: IssueToken, caller: Caller) -> dict[str, Any]:
+        """Put a bearer token on file, which only a person can; see `Tokening.issue`."""
+        return await self._authorize(self._tokening.issue, command, caller)
+
+    async def revoke_token(self, name: str, caller: Caller) -> dict[str, Any]:
+        """Take a bearer token back, which only a person can; see `Tokening.revoke`."""
+        return await self._authorize(self._tokening.revoke, name, caller)
+
+    async def list_tokens(self) -> list[dict[str, Any]]:
+        """List the bearer tokens of this namespace; changes nothing."""
+        return await self.database.read(self._tokening.listed)
+
+    async def bearer(self, sha256: str) -> Bearer | None:
+        """Tell whom the token with this digest stands for, in whichever namespace; None where for nobody.
+
+        Raises:
+            JournalUnavailable: it cannot be told now.
+        """
+
+        async def work(connection: Connection) -> Bearer | None:
+            return await self._tokening.bearer(connection, sha256)
+
+        return await self.database.read(work)
 
     async def _authorize(
         self,

@@ -48,6 +48,8 @@ __all__ = ["Bodies", "Preparer", "Reference", "attempt_number", "duration"]
 _LONGEST_SECONDS = 10 * 366 * 86_400
 _MOST_ITEMS = 100
 _SOURCES = ("response", "lookup", "human")
+_KEPT_AS_SENT = ("payload", "result")
+"""Bodies that are given back: members stay in the order in which they came."""
 
 
 @dataclass(slots=True)
@@ -156,7 +158,7 @@ class Preparer:
         redacted = self.redactor.redact(value)
         is_redacted = redacted is not value and redacted != value
         canonical = canonical_json(redacted)
-        kept = plain_json(redacted) if name == "payload" else canonical
+        kept = plain_json(redacted) if name in _KEPT_AS_SENT else canonical
         return bodies.add(kept), self.redactor.keyed_digest(value), is_redacted
 
     def description(
@@ -304,6 +306,7 @@ class Preparer:
             ),
             attempt=attempt_number(given.attempt),
             satisfies=satisfaction_text(self.texts(given.satisfies, name="satisfies"), ()),
+            result_digest=self.body(given.result, bodies, name="result")[0],
         )
 
     def failure(self, command: RecordFailure, bodies: Bodies) -> FailureFacts:

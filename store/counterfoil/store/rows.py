@@ -23,7 +23,8 @@ from counterfoil.store.domain.model import (
     State,
 )
 from counterfoil.store.domain.states import deadline_at, state_of
-from counterfoil.store.errors import JournalUnavailable
+from counterfoil.store.domain.untrusted import escape_untrusted
+from counterfoil.store.errors import JournalUnavailable, RunDamaged
 from counterfoil.store.protocol import Connection, Row
 
 __all__ = [
@@ -73,12 +74,36 @@ def to_json(value: Any) -> str:
     return _ENCODE(value)
 
 
+_RUN_NUMBERS = {
+    "created_at": int,
+    "touched_at": int,
+    "last_seq": int,
+    "operations": int,
+    "begun_at": int | None,
+    "held_until": int | None,
+    "finished_at": int | None,
+    "progress_fraction": float | int | None,
+}
+_RUN_NAMES = ("namespace", "run", "head")
+
+
 def run_from_row(row: Row) -> Run:
-    """Rebuild a run."""
+    """Rebuild a run.
+
+    Raises:
+        RunDamaged: the row holds what no event could have written.
+    """
     data = dict(row)
-    if data["holder"] is not None:
-        data["holder"] = _party(json.loads(data["holder"]))
-    return Run(**data)
+    try:
+        for name, value in data.items():
+            expected = _RUN_NUMBERS.get(name, str if name in _RUN_NAMES else str | None)
+            if not isinstance(value, expected):
+                raise TypeError(name)
+        if data["holder"] is not None:
+            data["holder"] = _party(json.loads(data["holder"]))
+        return Run(**data)
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise RunDamaged(escape_untrusted(str(data["run"]), limit=200)) from error
 
 
 async def save_run(connection: Connection, run: Run) -> None:

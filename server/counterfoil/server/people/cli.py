@@ -15,13 +15,16 @@ from counterfoil.server.people.doctor import doctor
 from counterfoil.server.people.ending import finish, release
 from counterfoil.server.people.granting import grant, requests
 from counterfoil.server.people.health import check
+from counterfoil.server.people.hooking import hook
 from counterfoil.server.people.keeping import backup, migrate, prune, restore
 from counterfoil.server.people.looking import find, plan, runs, show
 from counterfoil.server.people.moving import export, import_
 from counterfoil.server.people.output import prepare_streams, tell, write_json
 from counterfoil.server.people.proving import verify
+from counterfoil.server.people.relaying import gateway
 from counterfoil.server.people.request import Request
 from counterfoil.server.people.teaching import TeachingGroup, with_json, with_settings
+from counterfoil.server.people.tokens import token
 from counterfoil.server.people.watching import tail
 from counterfoil.server.settings import SettingsError
 from counterfoil.server.version import version
@@ -34,10 +37,10 @@ _REFUSED, _USAGE, _UNAVAILABLE, _INTERRUPTED = 1, 2, 3, 130
 _SECTIONS = {
     "Look": ("runs", "plan", "show", "find", "tail", "spec"),
     "Settle": ("reconcile", "close", "release", "finish"),
-    "Permit": ("requests", "grant"),
+    "Permit": ("requests", "grant", "token"),
     "Care": ("check", "doctor", "verify", "backup", "restore", "prune", "migrate"),
     "Move": ("copy", "export", "import"),
-    "Connect": ("serve", "config", "demo"),
+    "Connect": ("serve", "gateway", "config", "hook", "demo"),
 }
 
 _EXAMPLES = (
@@ -80,6 +83,7 @@ for _command in (
     finish,
     grant,
     requests,
+    token,
     check,
     doctor,
     verify,
@@ -91,7 +95,9 @@ for _command in (
     export,
     import_,
     serve,
+    gateway,
     config,
+    hook,
     demo,
 ):
     cli.add_command(_command)

@@ -1,10 +1,9 @@
 """A journal in PostgreSQL: a pool of connections, serializable transactions, lost races run again."""
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
-from weakref import WeakValueDictionary
 
 import anyio
 import anyio.lowlevel
@@ -63,20 +62,12 @@ _DEFAULTS: Final[Mapping[str, str]] = {
 }
 
 
-_CLAIM: Final = "SELECT 1 FROM runs WHERE namespace = %(namespace)s AND run = %(run)s FOR NO KEY UPDATE"
-"""Said first where a race for the run was lost before: who comes too late learns it now, not at the end."""
-
-Run = tuple[str, str]
-"""A run by namespace and name."""
-
-
 class _Retry(Exception):
-    """The transaction came to nothing, and may be run again; `run` is the run for which a race was lost."""
+    """The transaction came to nothing, and may be run again."""
 
-    def __init__(self, cause: psycopg.Error | SilentServer, *, run: Run | None = None) -> None:
+    def __init__(self, cause: psycopg.Error | SilentServer) -> None:
         super().__init__()
         self.cause = cause
-        self.run = run
 
 
 async def open_postgres(
@@ -207,7 +198,7 @@ class PostgresDatabase:
         self._patience = patience
         self._is_closed = False
         self._lent = 0
-        self._turns: WeakValueDictionary[Run, anyio.Lock] = WeakValueDictionary()
+        self._turn = anyio.Lock()
 
     async def __aenter__(self) -> Self:
         return self
@@ -256,41 +247,40 @@ class PostgresDatabase:
             await self._pool.close()
 
     async def _repeated(self, work: Work[Result], *, is_read_only: bool) -> Result:
-        """Run `work` until it goes through; who has lost a race for a run takes turns from then on."""
+        """Run `work` until it goes through; who has lost a race stands in line from then on."""
         # What follows is shielded nearly everywhere: who was cancelled before begins nothing.
         await anyio.lowlevel.checkpoint()
         deadline = anyio.current_time() + self._patience.statement_seconds
-        run: Run | None = None
-        lost = taken = 0
+        has_lost = False
+        tries = taken = 0
         while True:
             try:
-                async with self._turn(run, deadline), self._session() as session:
-                    return await self._once(session, work, is_read_only=is_read_only, claimed=run)
+                async with self._in_line(deadline) if has_lost else nullcontext(), self._session() as session:
+                    line_seconds = deadline - anyio.current_time() if has_lost else None
+                    return await self._once(
+                        session, work, is_read_only=is_read_only, line_seconds=line_seconds
+                    )
             except _Retry as again:
-                cause, run = again.cause, again.run or run
+                cause = again.cause
+                has_lost = has_lost or _may_repeat(cause)
                 taken += is_taken_key(cause)
                 if anyio.current_time() >= deadline or taken > _TAKEN_KEYS:
                     raise driver_fault(cause, statement="the work") from cause
-            # The first to commit wins a race, so in each round somebody does; the others give it some room.
-            await anyio.sleep(min(0.001 * 2**lost, 0.05) if lost else 0)
-            lost += 1
+            await anyio.sleep(min(0.001 * 2**tries, 0.05) if tries and not has_lost else 0)
+            tries += 1
 
     @asynccontextmanager
-    async def _turn(self, run: Run | None, deadline: float) -> AsyncIterator[None]:
-        """Let those of this process that lost a race for `run` go one by one, holding no connection."""
-        if run is None:
-            yield
-            return
-        turn = self._turns.setdefault(run, anyio.Lock())
+    async def _in_line(self, deadline: float) -> AsyncIterator[None]:
+        """Let those of this process that lost a race go one by one, holding no connection meanwhile."""
         try:
             with anyio.fail_after(max(0, deadline - anyio.current_time())):
-                await turn.acquire()
+                await self._turn.acquire()
         except TimeoutError as error:
             raise busy() from error
         try:
             yield
         finally:
-            turn.release()
+            self._turn.release()
 
     @asynccontextmanager
     async def _session(self) -> AsyncIterator[Session]:
@@ -326,14 +316,13 @@ class PostgresDatabase:
         )
 
     async def _once(
-        self, session: Session, work: Work[Result], *, is_read_only: bool, claimed: Run | None
+        self, session: Session, work: Work[Result], *, is_read_only: bool, line_seconds: float | None
     ) -> Result:
         patience = self._patience
         try:
-            begun = await session.begin(is_read_only=is_read_only, patience=patience, known=self._known)
-            if claimed is not None and not is_read_only:
-                namespace, run = claimed
-                await answered(session.execute(_CLAIM, {"namespace": namespace, "run": run}), patience)
+            begun = await session.begin(
+                is_read_only=is_read_only, patience=patience, known=self._known, line_seconds=line_seconds
+            )
         except psycopg.Error as error:
             # Nothing was done yet: one that broke while nobody used it is no reason to refuse the call.
             if is_connection_lost(error) or is_lost_race(error):
@@ -354,25 +343,25 @@ class PostgresDatabase:
             result = await work(transaction)
         except Exception as error:
             if (lost_to := transaction.lost_to) is not None and _may_repeat(lost_to):
-                raise _Retry(lost_to, run=transaction.run) from error
+                raise _Retry(lost_to) from error
             raise
         finally:
             transaction.end()
         if (lost_to := transaction.lost_to) is not None:
             if _may_repeat(lost_to):
-                raise _Retry(lost_to, run=transaction.run)
+                raise _Retry(lost_to)
             raise driver_fault(lost_to, statement="the work") from lost_to
         if not is_read_only:
-            await self._commit(session, transaction)
+            await self._commit(session, transaction, has_standby=begun.has_standby)
         return result
 
-    async def _commit(self, session: Session, transaction: Transaction) -> None:
+    async def _commit(self, session: Session, transaction: Transaction, *, has_standby: bool) -> None:
         failpoint("before_commit")
         try:
-            await session.commit_now(self._patience)
+            await session.commit_now(self._patience, has_standby=has_standby)
         except psycopg.Error as error:
             if _may_repeat(error):
-                raise _Retry(error, run=transaction.run) from error
+                raise _Retry(error) from error
             # A commit whose answer was lost may have happened.
             is_unknown = is_connection_lost(error) or sqlstate_of(error) == "57014"
             raise driver_fault(error, statement="COMMIT", recorded=None if is_unknown else False) from error

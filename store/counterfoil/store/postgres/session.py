@@ -34,6 +34,24 @@ __all__ = [
 SCHEMA: Final = "counterfoil"
 """The schema that holds the tables: made by the first migration, and never mixed with others' tables."""
 
+_SEEN: Final = "SELECT pg_logical_emit_message(true, 'counterfoil', ''); "
+"""Writes a few bytes, so that the commit behind it waits for the standby, and with it for all before it.
+
+A commit whose wait was cancelled, or that its server had on disk when it crashed, is seen by others although
+no standby has it. A transaction that only reads waits for nothing: a call sent again would find its own
+record here and be told that it is kept, and a failover would prove that wrong.
+"""
+
+_IN_LINE: Final = f"""
+    SET LOCAL lock_timeout = {{}};
+    LOCK TABLE {SCHEMA}.schema_version IN SHARE UPDATE EXCLUSIVE MODE;
+"""
+"""Waits for all others that lost a race, of whatever server, and for nobody else; for so many milliseconds.
+
+It comes before the first SELECT, and so before the snapshot: what those before committed is seen. To ask for
+an advisory lock is a SELECT, which would see what was there before the wait, and lose again.
+"""
+
 Result = TypeVar("Result")
 
 
@@ -59,6 +77,8 @@ class Begun:
 
     at: Instant
     schema_version: int
+    has_standby: bool
+    """Whether the server lets commits wait for a synchronous standby."""
 
 
 class SilentServer(Exception):
@@ -103,15 +123,19 @@ class Session(psycopg.AsyncConnection[DictRow]):
         """Connect outside the pool."""
         return await cls.connect(conninfo, autocommit=True)
 
-    async def begin(self, *, is_read_only: bool, patience: Patience, known: int) -> Begun:
+    async def begin(
+        self, *, is_read_only: bool, patience: Patience, known: int, line_seconds: float | None = None
+    ) -> Begun:
         """Begin a transaction, and look at what may have changed since the last one.
+
+        `line_seconds`: stand in line for so long with all others of the journal that lost a race.
 
         Raises:
             JournalUnavailable: the server would not make a commit durable, or the journal is not there.
             UnsupportedVersion: a newer program has migrated it.
             psycopg.Error, SilentServer: as the driver raises them.
         """
-        cursor = await answered(self.execute(_begin(is_read_only, patience)), patience)
+        cursor = await answered(self.execute(_begin(is_read_only, patience, line_seconds)), patience)
         while cursor.nextset():
             pass
         row = await cursor.fetchone()
@@ -123,10 +147,12 @@ class Session(psycopg.AsyncConnection[DictRow]):
         fault = _unfit(row, known=known)
         if fault is not None:
             raise fault
-        return Begun(at=row["at"], schema_version=row["version"])
+        return Begun(at=row["at"], schema_version=row["version"], has_standby=row["has_standby"])
 
-    async def commit_now(self, patience: Patience) -> None:
+    async def commit_now(self, patience: Patience, *, has_standby: bool = False) -> None:
         """Commit; when this returns, it is on stable storage wherever the server was set up to put it.
+
+        With `has_standby` that holds for all that the transaction read as well, even where it wrote nothing.
 
         Raises:
             JournalUnavailable: the server committed here and gave up waiting for its standby, of which it
@@ -134,7 +160,9 @@ class Session(psycopg.AsyncConnection[DictRow]):
             psycopg.Error, SilentServer: as the driver raises them.
         """
         self.warned.clear()
-        cursor = await answered(self.execute("COMMIT"), patience)
+        cursor = await answered(self.execute(_SEEN + "COMMIT" if has_standby else "COMMIT"), patience)
+        while cursor.nextset():
+            pass
         if cursor.statusmessage != "COMMIT":
             # What PostgreSQL answers where an earlier statement failed: nothing was kept.
             raise JournalUnavailable(
@@ -183,11 +211,13 @@ async def answered(call: Awaitable[Result], patience: Patience) -> Result:
     raise SilentServer
 
 
-def _begin(is_read_only: bool, patience: Patience) -> str:
+def _begin(is_read_only: bool, patience: Patience, line_seconds: float | None) -> str:
     statement = round(patience.statement_seconds * 1000)
+    line = "" if line_seconds is None else _IN_LINE.format(max(1, round(line_seconds * 1000)))
     mode = "REPEATABLE READ READ ONLY" if is_read_only else "SERIALIZABLE READ WRITE"
     return f"""
         BEGIN ISOLATION LEVEL {mode};
+        {line}
         SET LOCAL search_path = {SCHEMA}, pg_temp;
         SET LOCAL statement_timeout = {statement};
         SET LOCAL lock_timeout = {round(patience.busy_seconds * 1000)};
@@ -200,6 +230,7 @@ def _begin(is_read_only: bool, patience: Patience) -> str:
             version,
             (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS at,
             current_setting('fsync') AS fsync,
+            COALESCE(current_setting('synchronous_standby_names', true), '') <> '' AS has_standby,
             set_config(
                 'synchronous_commit',
                 CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on'

@@ -1,0 +1,74 @@
+"""The parts of every story: the journal, the spool, and what is asserted at its end."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from clients.spool import Spool
+
+__all__ = ["BEGIN", "KEY", "RUN", "World"]
+
+RUN, KEY = "letters/2026-W48", "letter:alice"
+BEGIN: Mapping[str, Any] = {
+    "run": RUN,
+    "key": KEY,
+    "action": "mail.send",
+    "target": "alice@example.org",
+    "args": {"subject": "Invoice 42"},
+    "payload": "Please find enclosed invoice 42.",
+    "lookup": {"tool": "find_letters", "instructions": "by reference, which is the operation id"},
+    "lease_seconds": 3,
+}
+"""The one letter: its lease is short, so that nobody waits long for the end of a killed session's."""
+
+SPOOL = Path(__file__).parent / "spool.py"
+WAIT_SECONDS = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """One folder with a journal and a spool, which outlive every client."""
+
+    folder: Path
+
+    @property
+    def spool(self) -> Spool:
+        """Give the spool."""
+        return Spool(self.folder)
+
+    @property
+    def spool_server(self) -> list[str]:
+        """Give the command that serves the spool over MCP."""
+        return [sys.executable, str(SPOOL), str(self.folder), "serve"]
+
+    @property
+    def journal_options(self) -> list[str]:
+        """Give the options that name the journal."""
+        return ["--journal", f"sqlite:///{self.folder / 'journal.db'}"]
+
+    def counterfoil(self, *words: str) -> list[str]:
+        """Give a command line of the program under test, on this journal."""
+        program = [str(Path(sys.executable).parent / "counterfoil")]
+        command, *rest = words
+        return [*program, command, *self.journal_options, *rest]
+
+    def ask(self, *words: str) -> Any:
+        """Run a person's command, and give its answer as JSON."""
+        done = subprocess.run(
+            [*self.counterfoil(*words), "--json"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=WAIT_SECONDS,
+            check=False,
+            env={"HOME": str(self.folder)},
+        )
+        return json.loads(done.stdout)
+
+    def state(self, run: str = RUN, key: str = KEY) -> str | None:
+        """Give the state of an operation, None where the journal does not know it."""
+        state: str | None = self.ask("show", run, key).get("state")
+        return state
