@@ -72,7 +72,7 @@ async def take_over(connection: Connection, given: GivenRun, *, known: Standing 
 class _Gathered:
     """Takes what is to be executed and executes it together, each statement for all its rows at once.
 
-    One hop to a thread, or one way to a server, for many rows. Operations come first: the rest refers to them.
+    One hop to a thread, or one way to a server, for many rows. Operations come first: others refer to them.
     """
 
     def __init__(self, connection: Connection) -> None:
