@@ -1,5 +1,8 @@
 """Takes the log of a run over as it stands, hashes included, whole or from where it is known; rows follow."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from counterfoil.store.domain.events import EventKind
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.given_runs import GivenRun, Standing
@@ -49,10 +52,11 @@ async def take_over(connection: Connection, given: GivenRun, *, known: Standing 
         await connection.execute("name_workflow", {**place, **named})
     if given.run_after is not None:
         await save_run(connection, given.run_after)
-    before = {} if known is None else known.operations
+    before, gathered = {} if known is None else known.operations, _Gathered(connection)
     for operation in given.operations.values():
         # The stored state is that of the last event; what time has done since, reads see by themselves.
-        await save_operation(connection, before.get(operation.id), operation, operation.updated_at)
+        await save_operation(gathered, before.get(operation.id), operation, operation.updated_at)
+    await gathered.execute_all()
     await connection.execute_many("append_event", given.events)
     bodies = [
         {**place, "digest": digest, "body": text, "stored_at": stored_at}
@@ -63,6 +67,27 @@ async def take_over(connection: Connection, given: GivenRun, *, known: Standing 
     await save_contexts(connection, given, now=now)
     await _mark_missing(connection, given, now)
     return True
+
+
+class _Gathered:
+    """Takes what is to be executed and executes it together, each statement for all its rows at once.
+
+    One hop to a thread, or one way to a server, for many rows. Operations come first: others refer to them.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._rows: dict[str, list[Mapping[str, Any]]] = {}
+        self.now = connection.now
+        self.fetch_one, self.fetch_all = connection.fetch_one, connection.fetch_all
+        self.execute_many = connection.execute_many
+
+    async def execute(self, statement: str, parameters: Mapping[str, Any] | None = None) -> int:
+        self._rows.setdefault(statement, []).append(parameters or {})
+        return 1
+
+    async def execute_all(self) -> None:
+        for statement in sorted(self._rows, key=lambda name: name != "save_operation"):
+            await self.execute_many(statement, self._rows[statement])
 
 
 async def _mark_missing(connection: Connection, given: GivenRun, now: Instant) -> None:
