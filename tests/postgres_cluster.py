@@ -60,7 +60,7 @@ class Cluster:
     def __init__(self, folder: Path, binaries: Path) -> None:
         self.folder = folder
         self.data = folder / "data"
-        self._binaries = binaries
+        self.binaries = binaries
         self._numbers = count(1)
         self._free: list[str] = []
         self._journals: list[str] = []
@@ -222,7 +222,7 @@ class Cluster:
 
     def _run(self, program: str, *arguments: object) -> None:
         done = subprocess.run(
-            [self._binaries / program, *map(str, arguments)],
+            [self.binaries / program, *map(str, arguments)],
             cwd=self.folder,
             env={**os.environ, "LC_ALL": "C.UTF-8"},
             stdout=subprocess.DEVNULL,
