@@ -26,13 +26,14 @@ from mcp_types import (
     ToolAnnotations,
 )
 
-from counterfoil.server.access import APPROVE, Access, AccessOf, Context, JournalProvider, scope_of_tool
+from counterfoil.server.access import Access, AccessOf, Context, JournalProvider, scope_of_tool
 from counterfoil.server.asking import ask
 from counterfoil.server.callers import ClientInfo, caller_of, known_client, meta_of
 from counterfoil.server.faults import fault_text, internal_fault
 from counterfoil.server.instructions import instructions_for
 from counterfoil.server.logs import logger
 from counterfoil.server.resources import Resources
+from counterfoil.server.scopes import APPROVE
 from counterfoil.store.errors import Fault
 from counterfoil.store.limits import Limits
 from counterfoil.store.redact import Redactor

@@ -7,9 +7,9 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from starlette.requests import HTTPConnection
 
-from counterfoil.server.access import READ, WRITE
 from counterfoil.server.callers import ClientInfo
 from counterfoil.server.http.sessions import SESSION_HEADER, session_of
+from counterfoil.server.scopes import READ, WRITE
 
 __all__ = ["Principal", "PrincipalToken", "client_of", "local_principal", "principal_of"]
 
