@@ -51,6 +51,7 @@ class HttpServer:
     ) -> None:
         """Start a worker and wait until it listens. `configuration` is the text of its counterfoil.toml."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("COUNTERFOIL_")}
+        self.journal = journal
         arguments = ["serve", "--http", address, "--journal", str(journal)]
         if folder is not None:
             file = folder / f"counterfoil-{time.monotonic_ns()}.toml"
