@@ -168,6 +168,8 @@ async def test_calls_under_way_are_answered_after_the_signal_and_new_callers_are
         wait_until(lambda: server.get("/readyz").status_code == 503)
         assert "ending" in server.get("/readyz").json()["message"]
         assert server.get("/healthz").status_code == 200
+        last = server.post(call(3, "check_operation", operation=begun["operation"]))
+        assert (answer_of(last)["state"], last.headers["connection"]) == ("in_progress", "close")
         server.stop(signal.SIGINT)
         wait_until(lambda: not is_listening(server))
         async with operating(server.journal, "default") as journal:
