@@ -59,7 +59,9 @@ def client_of(connection: HTTPConnection, principal: Principal) -> ClientInfo:
     """
     session = session_of(connection.headers.get(SESSION_HEADER))
     if session is None:
-        return ClientInfo(connection=f"http-call-{secrets.token_hex(8)}", principal=principal.name)
+        return ClientInfo(
+            connection=f"http-call-{secrets.token_hex(8)}", is_lasting=False, principal=principal.name
+        )
     return ClientInfo(
         connection=f"http-{session.name}",
         principal=principal.name,
