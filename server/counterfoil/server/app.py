@@ -26,17 +26,20 @@ from mcp_types import (
     ToolAnnotations,
 )
 
-from counterfoil.server.access import APPROVE, Access, AccessOf, Context, JournalProvider, scope_of_tool
+from counterfoil.server.access import Access, AccessOf, Context, JournalProvider, scope_of_tool
 from counterfoil.server.asking import ask
 from counterfoil.server.callers import ClientInfo, caller_of, known_client, meta_of
 from counterfoil.server.faults import fault_text, internal_fault
 from counterfoil.server.instructions import instructions_for
 from counterfoil.server.logs import logger
 from counterfoil.server.resources import Resources
+from counterfoil.server.scopes import APPROVE
 from counterfoil.store.errors import Fault
 from counterfoil.store.limits import Limits
 from counterfoil.store.redact import Redactor
 from counterfoil.tools.arguments import take_arguments
+from counterfoil.tools.begin_operation import BEGIN_OPERATION
+from counterfoil.tools.begin_run import BEGIN_RUN
 from counterfoil.tools.catalogue import ALL_TOOLS, CORE_TOOLS
 from counterfoil.tools.schema import input_schema, output_schema
 from counterfoil.tools.specification import ToolSpecification
@@ -50,6 +53,14 @@ __all__ = ["Heard", "JournalProvider", "build_server"]
 _AS_GIVEN = "arguments as given"
 """The member under which arguments that are no object travel through the SDK, which knows only objects."""
 
+
+_HOLDING = (BEGIN_OPERATION, BEGIN_RUN)
+"""The tools by which a caller comes to hold something."""
+
+_NAMELESS = (
+    "No conversation is known of this call: send the same trace.conversation with every call, or your later "
+    "ones (record_failure, record_progress) are not known to be the holder's."
+)
 
 Heard = Callable[[str, str, float], None]
 """Is told of a tool's call: the tool, the `next` of its answer or the code of its fault, and its seconds."""
@@ -209,6 +220,9 @@ class _ToolCalls:
             logger.exception("%s failed", tool.name)
             unforeseen = internal_fault()
             return _error(fault_text(unforeseen, duty=tool.when_unavailable)), unforeseen.code
+        is_nameless = caller.conversation is None and not access.client.is_lasting
+        if is_nameless and answer.get("next") in ("perform", "continue") and tool in _HOLDING:
+            answer = {**answer, "warnings": [*(answer.get("warnings") or ()), _NAMELESS]}
         return _result(bounded(answer, way=tool.way_to_rest)), str(answer.get("next"))
 
 
