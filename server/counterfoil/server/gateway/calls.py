@@ -27,8 +27,10 @@ class GatewayJournal(Journal, Protocol):
         """Give a value with its secrets replaced."""
         ...
 
-    async def attendance(self, caller: Caller, *, mark: Mark | None = None) -> Attendance:
-        """Tell where the caller's conversation stands."""
+    async def attendance(
+        self, caller: Caller, *, mark: Mark | None = None, run: str | None = None
+    ) -> Attendance:
+        """Tell where the caller's conversation stands; `run` is its run where that is known."""
         ...
 
     async def recorded(self, ref: OperationRef) -> Recorded:

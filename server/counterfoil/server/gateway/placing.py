@@ -68,7 +68,7 @@ async def find_place(
         named = json.dumps([run_of(held), key])
         return _MARK, f"call:{hashlib.sha256(named.encode()).hexdigest()}"
 
-    attendance = await journal.attendance(caller, mark=mark)
+    attendance = await journal.attendance(caller, mark=mark, run=fixed)
     live = [one for one in attendance.live if not one.connection.startswith(CONNECTION_PREFIX)]
     if call.wish != NO_WISH:
         named = (run_of(attendance.run), key)
