@@ -1,6 +1,5 @@
 """Handles one event that may be about an effect, or is about a session; the client is never broken by it."""
 
-import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
@@ -143,10 +142,19 @@ def _asked(
     """Open the journal, do the work, and close it again, all within bounds."""
     from counterfoil.server.configuration import DuplicateRule
     from counterfoil.server.hooks.journaling import HookJournal
-    from counterfoil.server.opener import open_from
 
     # A hook knows the state that is sent, and compares by nothing less.
     wanted = replace(settings, probes={}, duplicates=(DuplicateRule(action="*", compare="fingerprint"),))
+
+    if wanted.journal_path is not None:
+        from counterfoil.server.opener import open_directly_from
+        from counterfoil.store.sqlite.transaction import drive
+
+        with open_directly_from(wanted) as journal:
+            return drive(work(HookJournal(journal, event=event, settings=settings)))
+    import asyncio
+
+    from counterfoil.server.opener import open_from
 
     async def asked() -> str | None:
         async with asyncio.timeout(_MOST_SECONDS), open_from(wanted) as journal:
