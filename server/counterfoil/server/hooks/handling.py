@@ -1,6 +1,5 @@
 """Handles one event that may be about an effect, or is about a session; the client is never broken by it."""
 
-import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
@@ -71,7 +70,7 @@ def _settings(flags: Mapping[str, str | None]) -> "tuple[Settings | None, Effect
         logger.warning("the configuration cannot be used (%s); the call goes on", error.name)
         return None, default_rules(), _may_fail_closed(flags)
     configure_logs(settings.log_level)
-    return settings, merged(settings.effects or NO_RULES), False
+    return settings, merged(settings.effects or NO_RULES, settings.tool_rules), False
 
 
 def _may_fail_closed(flags: Mapping[str, str | None]) -> bool:
@@ -143,10 +142,19 @@ def _asked(
     """Open the journal, do the work, and close it again, all within bounds."""
     from counterfoil.server.configuration import DuplicateRule
     from counterfoil.server.hooks.journaling import HookJournal
-    from counterfoil.server.opener import open_from
 
     # A hook knows the state that is sent, and compares by nothing less.
     wanted = replace(settings, probes={}, duplicates=(DuplicateRule(action="*", compare="fingerprint"),))
+
+    if wanted.journal_path is not None:
+        from counterfoil.server.opener import open_directly_from
+        from counterfoil.store.sqlite.transaction import drive
+
+        with open_directly_from(wanted) as journal:
+            return drive(work(HookJournal(journal, event=event, settings=settings)))
+    import asyncio
+
+    from counterfoil.server.opener import open_from
 
     async def asked() -> str | None:
         async with asyncio.timeout(_MOST_SECONDS), open_from(wanted) as journal:
