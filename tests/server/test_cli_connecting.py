@@ -22,7 +22,7 @@ COMMANDS = (
     *("serve", "config", "demo", "release", "finish", "install", "uninstall"),
     *("grant", "requests", "spec", "export", "import", "backup", "restore", "prune", "migrate"),
 )
-LATER = ("copy", "token", "gateway", "hook", "console")
+LATER = ("copy", "token", "console")
 HELLO = {
     "jsonrpc": "2.0",
     "id": 0,

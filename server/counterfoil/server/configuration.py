@@ -20,8 +20,10 @@ from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.limits import Limits
 
 if TYPE_CHECKING:
+    from counterfoil.server.gateway.servers import GatewaySettings
     from counterfoil.server.hooks.rules.rule import EffectRules
     from counterfoil.server.probes.probe import Probe
+    from counterfoil.server.rules.tool_rule import ToolRule
 
 __all__ = [
     "AssuranceRule",
@@ -109,6 +111,8 @@ class Configuration:
     telemetry: bool | None = None
     effects: "EffectRules | None" = None
     projects: tuple[ProjectRun, ...] = ()
+    tools: "tuple[ToolRule, ...]" = ()
+    gateway: "GatewaySettings | None" = None
 
 
 _Rule = TypeVar("_Rule", AuthorityRule, AssuranceRule, DuplicateRule)
@@ -156,6 +160,8 @@ def _configuration(path: Path, document: dict[str, Any]) -> Configuration:
             "telemetry",
             "effects",
             "hooks",
+            "tools",
+            "gateway",
         ),
     )
     defaults = _table("defaults", document)
@@ -199,6 +205,8 @@ def _configuration(path: Path, document: dict[str, Any]) -> Configuration:
         telemetry=_switch("telemetry.enabled", telemetry.get("enabled")),
         effects=_effects(document["effects"]) if "effects" in document else None,
         projects=tuple(_project(f"hooks.{name}", table) for name, table in _tables("projects", hooks)),
+        tools=tuple(_tool_rule(name, table) for name, table in _tables("tools", document)),
+        gateway=_gateway(document["gateway"]) if "gateway" in document else None,
     )
 
 
@@ -326,6 +334,27 @@ def _project(name: str, table: Mapping[str, Any]) -> ProjectRun:
     except InvalidArgument as fault:
         raise _Wrong(f"{name}.run", fault.fix) from None
     return ProjectRun(path=os.path.realpath(path), run=run)
+
+
+def _tool_rule(name: str, table: Mapping[str, Any]) -> "ToolRule":
+    # Loaded here, like probes: a server that nobody gave such rules needs none of it.
+    from counterfoil.server.probes.table import ProbeProblem
+    from counterfoil.server.rules.reading import read_tool_rule
+
+    try:
+        return read_tool_rule(name, table)
+    except ProbeProblem as problem:
+        raise _Wrong(problem.name, problem.problem) from None
+
+
+def _gateway(value: Any) -> "GatewaySettings":
+    from counterfoil.server.gateway.servers import read_gateway
+    from counterfoil.server.probes.table import ProbeProblem
+
+    try:
+        return read_gateway(value)
+    except ProbeProblem as problem:
+        raise _Wrong(problem.name, problem.problem) from None
 
 
 def _table(name: str, document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

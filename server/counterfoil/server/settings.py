@@ -29,8 +29,10 @@ from counterfoil.store.domain.model import ConfiguredGrant
 from counterfoil.store.limits import Limits
 
 if TYPE_CHECKING:
+    from counterfoil.server.gateway.servers import GatewaySettings
     from counterfoil.server.hooks.rules.rule import EffectRules
     from counterfoil.server.probes.probe import Probe
+    from counterfoil.server.rules.tool_rule import ToolRule
 
 __all__ = ["Settings", "SettingsError", "load_settings"]
 
@@ -47,8 +49,9 @@ class Settings:
     `journal` is the URL as it may be shown; `journal_path` is the file that it names, None for a database of
     PostgreSQL, which `journal_url` names, password and all. `operator_secret_sha256` is what an
     operator's secret is compared with. `conversation` and `traceparent` are what the environment tells of the
-    caller, and `run` is the run that it names. `has_traces`: spans are wanted. `effects` are the operator's
-    own rules of what an effect is, `projects` the runs of whole projects.
+    caller. `has_traces`: spans are wanted. `run` is the run that the environment names for calls which are
+    recorded on behalf of an agent, `projects` are the runs of whole projects. `effects` are the operator's
+    own rules of which commands are effects, `tool_rules` those of tools.
     """
 
     journal: str
@@ -78,6 +81,8 @@ class Settings:
     effects: "EffectRules | None" = None
     projects: tuple[ProjectRun, ...] = ()
     run: str | None = None
+    tool_rules: "tuple[ToolRule, ...]" = ()
+    gateway: "GatewaySettings | None" = None
 
     @property
     def place(self) -> Path | str:
@@ -150,6 +155,8 @@ def load_settings(
         effects=configuration.effects,
         projects=configuration.projects,
         run=_short(environ.get("COUNTERFOIL_RUN")),
+        tool_rules=configuration.tools,
+        gateway=configuration.gateway,
     )
 
 

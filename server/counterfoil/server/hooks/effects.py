@@ -21,7 +21,7 @@ _LEAVES_ALONE = one_of(
 )
 _AROUND = ("env", "stdin", "fed_by")
 _GIT_LEAVES_ALONE = one_of(
-    "status log diff show remote fetch rev-parse ls-remote ls-files describe config push blame shortlog",
+    "add status log diff show remote fetch rev-parse ls-remote ls-files describe config push blame shortlog",
     "for-each-ref merge-base cat-file show-ref",
 )
 

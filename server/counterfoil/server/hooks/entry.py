@@ -14,6 +14,7 @@ __all__ = ["CALL_EVENTS", "FLAGS", "run_hook"]
 
 CALL_EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 SESSION_EVENTS = ("SessionStart", "PreCompact", "Stop")
+FOR_PEOPLE = ("explain", "--help", "-h")
 FLAGS = ("journal", "namespace", "config", "log")
 
 _MOST_BYTES = 32 * 1024 * 1024
@@ -21,10 +22,20 @@ _MOST_BYTES = 32 * 1024 * 1024
 
 
 def run_hook(words: "Sequence[str]") -> int | None:
-    """Handle one event that stands on stdin; give the exit code, None where `words` are not of this kind."""
-    flags = _flags(words[1:])
-    if not words or words[0] not in (*CALL_EVENTS, *SESSION_EVENTS) or flags is None:
+    """Handle one event that stands on stdin; give the exit code, None where a person asks for something.
+
+    The code is never 2, by which a client would take every call for blocked.
+    """
+    if not words or words[0] in FOR_PEOPLE:
         return None
+    flags = _flags(words[1:])
+    if words[0] not in (*CALL_EVENTS, *SESSION_EVENTS) or flags is None:
+        print(  # noqa: T201
+            f"counterfoil: hook takes one of {', '.join((*CALL_EVENTS, *SESSION_EVENTS))}, and the options "
+            f"{', '.join(f'--{name}' for name in FLAGS)}; the call goes on",
+            file=sys.stderr,
+        )
+        return 1
     try:
         raw = _stdin()
     except OSError:

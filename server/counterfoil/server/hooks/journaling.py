@@ -98,6 +98,10 @@ class HookJournal:
         fixed = self.fixed_run()
         return fixed or (await self.journal.attendance(self.caller)).run or self.own_run
 
+    async def on_file(self, call: Call, *, run: str) -> tuple[HeldAttempt, ...]:
+        """Give what is on record of a call in a run, whoever began it."""
+        return await self._on_file(self._identity(call, run))
+
     async def before(self, call: Call) -> str | None:
         """Begin the operation of a call; give the reason where the call must not run, None where it may.
 

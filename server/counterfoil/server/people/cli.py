@@ -14,12 +14,14 @@ from counterfoil.server.people.doctor import doctor
 from counterfoil.server.people.ending import finish, release
 from counterfoil.server.people.granting import grant, requests
 from counterfoil.server.people.health import check
+from counterfoil.server.people.hooking import hook
 from counterfoil.server.people.installing import install, uninstall
 from counterfoil.server.people.keeping import backup, migrate, prune, restore
 from counterfoil.server.people.looking import find, plan, runs, show
 from counterfoil.server.people.moving import export, import_
 from counterfoil.server.people.output import prepare_streams, tell, write_json
 from counterfoil.server.people.proving import verify
+from counterfoil.server.people.relaying import gateway
 from counterfoil.server.people.request import Request
 from counterfoil.server.people.teaching import TeachingGroup, with_json, with_settings
 from counterfoil.server.people.watching import tail
@@ -37,7 +39,7 @@ _SECTIONS = {
     "Permit": ("requests", "grant"),
     "Care": ("check", "doctor", "verify", "backup", "restore", "prune", "migrate"),
     "Move": ("export", "import"),
-    "Connect": ("serve", "config", "install", "uninstall", "demo"),
+    "Connect": ("serve", "gateway", "config", "install", "uninstall", "hook", "demo"),
 }
 
 _EXAMPLES = (
@@ -90,9 +92,11 @@ for _command in (
     export,
     import_,
     serve,
+    gateway,
     config,
     install,
     uninstall,
+    hook,
     demo,
 ):
     cli.add_command(_command)
