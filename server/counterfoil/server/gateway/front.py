@@ -28,12 +28,14 @@ from counterfoil.server.gateway.naming import Naming
 from counterfoil.server.gateway.news import News
 from counterfoil.server.gateway.questioning import Questioning
 from counterfoil.server.gateway.recording import CONNECTION_PREFIX, Recording, ToolCall
+from counterfoil.server.gateway.replies import unmarked
 from counterfoil.server.gateway.servers import ServerSpec
 from counterfoil.server.gateway.tooling import KnownTool, Tooling
 from counterfoil.server.gateway.transports import Transport, Unreachable
 from counterfoil.server.gateway.upstream import BadAnswer, Upstream
 from counterfoil.server.gateway.wish import take_wish
 from counterfoil.server.logs import logger
+from counterfoil.server.rules.fitting import misfit
 from counterfoil.server.rules.tool_rule import ToolRule
 from counterfoil.store.errors import Fault
 from counterfoil.store.limits import Limits
@@ -178,7 +180,7 @@ class Gateway:
         on_progress = ctx.session.report_progress if "progressToken" in meta_of(ctx) else None
         ask = partial(upstream.request, method, on_progress=on_progress, timeout_seconds=timeout_seconds)
         with self._news.under_way(ctx, upstream), self._questioning.under_way(ctx, upstream, exchange):
-            result = await ask(sent)
+            result = unmarked(await ask(sent))
             if is_modern(ctx.protocol_version):
                 return result
             return await self._questioning.driven(ctx, result, sent, ask)
@@ -252,6 +254,9 @@ class Gateway:
             wish=wish,
             has_output_schema=known.has_output_schema,
             is_idempotent_by_hint=known.is_idempotent_by_hint,
+            misfit=misfit(known.listed.get("inputSchema"), arguments)
+            if known.listed
+            else "the server does not list such a tool",
             is_continued="requestState" in params or "inputResponses" in params,
             shown_lookup=None if rule.lookup is None else self._naming.shown(upstream.name, rule.lookup.tool),
         )

@@ -14,7 +14,7 @@ import anyio
 from counterfoil.server.clock import read_clock
 from counterfoil.server.gateway.captured import captured_receipt
 from counterfoil.server.gateway.looking import Ask, declared_lookup, look
-from counterfoil.server.gateway.outcomes import Outcome, outcome_of_error, outcome_of_result
+from counterfoil.server.gateway.outcomes import Expected, Outcome, outcome_of_error, outcome_of_result
 from counterfoil.server.gateway.replies import (
     fault_reply,
     journal_reply,
@@ -87,6 +87,7 @@ class ToolCall:
     """One call as it came: `tool` is the server's own name, `shown` the one that the client knows.
 
     `arguments` are without the gateway's own. `is_continued`: it brings the input that the server asked for.
+    `misfit` says why the server should refuse it, where that can be seen.
     """
 
     server: str
@@ -99,6 +100,12 @@ class ToolCall:
     is_idempotent_by_hint: bool = False
     is_continued: bool = False
     shown_lookup: str | None = None
+    misfit: str | None = None
+
+    @property
+    def expected(self) -> Expected:
+        """What its server is expected to make of it."""
+        return Expected(rule=self.rule, misfit=self.misfit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -405,7 +412,7 @@ class Recording:
                 failed = error
             beats.cancel_scope.cancel()
         if result is None:
-            outcome = outcome_of_error(failed) if failed is not None else Outcome(kind="unknown")
+            outcome = outcome_of_error(failed, call.expected)
             after = await self._record_failure(journal, call, grant, caller, outcome)
             if outcome.kind == "refused" and failed is not None:
                 raise failed
@@ -418,7 +425,7 @@ class Recording:
                     "warnings": [outcome.error],
                 }
             )
-        outcome = outcome_of_result(result, call.rule)
+        outcome = outcome_of_result(result, call.expected)
         if outcome.kind == "waiting":
             self._waiting[grant.place] = grant
             return result

@@ -6,6 +6,7 @@ the SDK still checks results against the revision that was agreed upon with the 
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import anyio
@@ -15,6 +16,7 @@ from mcp import Client, MCPError
 from mcp.client.session import ClientRequestContext
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.dispatcher import ProgressFnT
+from mcp_types import methods
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
@@ -26,6 +28,13 @@ __all__ = ["BadAnswer", "Introduction", "Questions", "Upstream"]
 
 _RAW: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
 """Takes a result as it is. The SDK declares models only, and does not mind."""
+
+
+@cache
+def _shape(method: str) -> TypeAdapter[Any] | None:
+    model: Any = methods.MONOLITH_RESULTS.get(method)
+    return None if model is None else TypeAdapter(model)
+
 
 Notified = Callable[["Upstream", types.ServerNotification], Awaitable[None]]
 
@@ -239,6 +248,9 @@ class Upstream:
                 request_read_timeout_seconds=timeout_seconds,
                 progress_callback=on_progress,
             )
+            if (shape := _shape(method)) is not None:
+                # The SDK's own check lets a result of another shape pass where extensions may have theirs.
+                shape.validate_python(result, by_name=False)
             return result
         except (ValidationError, ValueError, RuntimeError) as error:
             logger.info("%s answered %s against the protocol: %s", self.name, method, _kind(error))
