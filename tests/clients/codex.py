@@ -14,7 +14,7 @@ _THREAD = re.compile(r'"thread_id":\s*"([^"]+)"')
 class Codex(Driver):
     """Codex with MCP servers and a provider of its own in `config.toml`."""
 
-    name = "codex"
+    name = installed_as = "codex"
 
     def own_environment(self) -> Mapping[str, str]:
         return {"CODEX_HOME": str(self.home / ".codex"), "SCRIPTED_KEY": "dummy"}
@@ -50,5 +50,7 @@ class Codex(Driver):
         return [
             *(*self.program, "exec", *again),
             *("--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"),
+            # Without a terminal nobody can be asked whether the hooks may run.
+            "--dangerously-bypass-hook-trust",
             prompt,
         ]

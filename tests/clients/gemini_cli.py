@@ -11,6 +11,7 @@ class GeminiCLI(Driver):
     """Gemini CLI with MCP servers in its user's settings."""
 
     name = "gemini-cli"
+    installed_as = "gemini"
 
     def own_environment(self) -> Mapping[str, str]:
         return {
