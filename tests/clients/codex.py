@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from clients.driver import Driver
+from clients.scripted_model import Call
 
 __all__ = ["Codex"]
 
@@ -44,6 +45,9 @@ class Codex(Driver):
         folder = self.home / ".codex"
         folder.mkdir(exist_ok=True)
         (folder / "config.toml").write_text("\n".join(lines) + "\n")
+
+    def shell(self, command: str) -> Call:
+        return Call("exec_command", {"cmd": command})
 
     def words(self, prompt: str, *, resumes: bool) -> Sequence[str]:
         again = ["resume", _THREAD.findall(self.log.read_text())[-1]] if resumes else []

@@ -71,6 +71,8 @@ class Driver(ABC):
     name: ClassVar[str]
     installed_as: ClassVar[str]
     """What `counterfoil install` calls it."""
+    tells_of_resumption: ClassVar[bool] = True
+    """Whether its hooks hear that a session is resumed without a terminal."""
 
     def __init__(self, folder: Path, model: ScriptedModel) -> None:
         self.model = model

@@ -24,6 +24,7 @@ class LettaCode(Driver):
     """Letta Code with one agent, whose MCP servers stand in the user's settings."""
 
     name = installed_as = "letta-code"
+    tells_of_resumption = False
 
     def __init__(self, folder: Path, model: ScriptedModel) -> None:
         super().__init__(folder, model)

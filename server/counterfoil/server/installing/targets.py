@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from counterfoil.server.clients import CLIENTS, NAME, Connection
-from counterfoil.server.installing.hooks import hook_entries
+from counterfoil.server.installing.hooks import AS_GEMINI_SAYS, hook_entries
 from counterfoil.server.installing.json_text import Path, Where
 from counterfoil.server.installing.placing import Placement
 from counterfoil.server.places import home
@@ -98,7 +98,8 @@ def _codex(wanted: Wanted) -> Mapping[str, list[Placement]]:
 def _gemini(wanted: Wanted) -> Mapping[str, list[Placement]]:
     folder = wanted.folder(None, ".gemini")
     server = Placement(kind="member", path=("mcpServers", NAME), value=_server("gemini", wanted))
-    return {os.path.join(folder, "settings.json"): [server], **_skill(folder)}
+    hooks = _hooks(wanted, calls="run_shell_command|mcp_.*", milliseconds=True, names=AS_GEMINI_SAYS)
+    return {os.path.join(folder, "settings.json"): [server, *hooks], **_skill(folder)}
 
 
 def _letta_code(wanted: Wanted) -> Mapping[str, list[Placement]]:
@@ -119,9 +120,7 @@ TARGETS: Mapping[str, Target] = {
         placements=_codex,
         notes=("Codex asks at its next start whether it may run these hooks; until then they do not run.",),
     ),
-    "gemini": Target(
-        placements=_gemini, notes=("Gemini CLI gets no hooks: the model calls the tools itself.",)
-    ),
+    "gemini": Target(placements=_gemini),
     "letta-code": Target(
         placements=_letta_code,
         notes=(
