@@ -522,9 +522,11 @@ class Journal:
         """Give a value with its secrets replaced. See `Attending.hidden`."""
         return self._attending.hidden(value)
 
-    async def attendance(self, caller: Caller, *, mark: Mark | None = None) -> Attendance:
+    async def attendance(
+        self, caller: Caller, *, mark: Mark | None = None, run: str | None = None
+    ) -> Attendance:
         """Tell which run a conversation holds, and its live attempts. See `Attending.attendance`."""
-        return await self._attending.attendance(caller, mark=mark)
+        return await self._attending.attendance(caller, mark=mark, run=run)
 
     async def recorded(self, ref: OperationRef) -> Recorded:
         """Give what is on record of an operation, whole. See `Attending.recorded`."""
