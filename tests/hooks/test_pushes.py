@@ -20,7 +20,12 @@ def test_a_push_is_begun_before_it_runs_and_its_commit_is_its_captured_receipt(c
 
 def test_one_commit_pushed_twice_goes_once_however_the_push_is_spelled(client: Client):
     client.does("git push -u origin main")
-    for spelling in ("git push", "git  push  'origin' \"main\"", "cd . && git push origin HEAD", "sudo git push"):
+    for spelling in (
+        "git push",
+        "git  push  'origin' \"main\"",
+        "cd . && git push origin HEAD",
+        "sudo git push",
+    ):
         reason = client.before(spelling).reason
         assert reason is not None, spelling
         assert "on record as done" in reason
@@ -60,7 +65,13 @@ def test_after_a_kill_between_the_hooks_the_resumed_session_must_look_first(clie
     assert "may already have happened" in reason
     (found,) = client.operations()
     assert found["state"] == "in_doubt"
-    for data in (found["operation"], "reconcile_operation", "counterfoil reconcile", "as_of", "git ls-remote"):
+    for data in (
+        found["operation"],
+        "reconcile_operation",
+        "counterfoil reconcile",
+        "as_of",
+        "git ls-remote",
+    ):
         assert data in reason
 
 

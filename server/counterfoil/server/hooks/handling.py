@@ -81,7 +81,7 @@ def _settings(flags: Mapping[str, str | None]) -> "tuple[Settings | None, Effect
         logger.warning("the configuration cannot be used (%s); the call goes on", error.name)
         return None, default_rules(), _may_fail_closed(flags)
     configure_logs(settings.log_level)
-    return settings, merged(settings.effects or NO_RULES), False
+    return settings, merged(settings.effects or NO_RULES, settings.tool_rules), False
 
 
 def _may_fail_closed(flags: Mapping[str, str | None]) -> bool:

@@ -188,6 +188,7 @@ class HookJournal:
             action=call.action,
             target=call.target,
             args=identity.args,
+            payload=None if call.payload is None else dict(call.payload),
             repeat=call.repeat,
             lookup=None
             if call.lookup is None
