@@ -39,7 +39,7 @@ from counterfoil.tools.catalogue import ALL_TOOLS, CORE_TOOLS
 from counterfoil.tools.protocol import Journal
 from counterfoil.tools.schema import input_schema, output_schema
 from counterfoil.tools.specification import ToolSpecification
-from counterfoil.tools.text import bounded, written
+from counterfoil.tools.text import told
 
 if TYPE_CHECKING:
     from counterfoil.server.telemetry import Telemetry
@@ -184,7 +184,7 @@ class _ToolCalls:
         except Exception:
             logger.exception("%s failed", tool.name)
             return _error(fault_text(internal_fault(), duty=tool.when_unavailable))
-        return _result(bounded(answer, way=tool.way_to_rest))
+        return _result(*told(answer, way=tool.way_to_rest))
 
 
 def _listed(tool: ToolSpecification) -> Tool:
@@ -205,9 +205,9 @@ def _listed(tool: ToolSpecification) -> Tool:
     )
 
 
-def _result(answer: dict[str, Any]) -> CallToolResult:
+def _result(answer: dict[str, Any], text: str) -> CallToolResult:
     """Say the answer twice: clients show either the text or the structured content."""
-    return CallToolResult(content=[TextContent(type="text", text=written(answer))], structured_content=answer)
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=answer)
 
 
 def _error(text: str) -> CallToolResult:
