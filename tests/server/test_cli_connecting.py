@@ -19,10 +19,10 @@ __all__ = ["cli", "journal"]
 
 COMMANDS = (
     *("runs", "plan", "show", "find", "tail", "reconcile", "close", "check", "doctor", "verify"),
-    *("serve", "config", "demo", "release", "finish"),
+    *("serve", "gateway", "config", "demo", "release", "finish"),
     *("grant", "requests", "spec", "export", "import", "backup", "restore", "prune", "migrate"),
 )
-LATER = ("copy", "token", "gateway", "hook", "install", "uninstall", "console")
+LATER = ("copy", "token", "hook", "install", "uninstall", "console")
 HELLO = {
     "jsonrpc": "2.0",
     "id": 0,
