@@ -17,7 +17,19 @@ import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-__all__ = ["WAIT_SECONDS", "HttpServer", "connected", "wait_until"]
+from counterfoil.server.bearer_tokens import new_bearer_token, token_digest
+from counterfoil.server.clock import read_clock
+from counterfoil.server.scopes import SCOPES
+from counterfoil.store.domain.commands import IssueToken
+from counterfoil.store.domain.states import Policy
+from counterfoil.store.journal import Journal
+from counterfoil.store.opening import Fresh, open_journal
+from journals import PERSON, SECRET
+
+__all__ = ["TOKENS", "WAIT_SECONDS", "HttpServer", "connected", "issue_token", "operating", "wait_until"]
+
+TOKENS = "[http]\ntokens = true\n"
+"""The configuration of a server that asks for tokens of the journal."""
 
 WAIT_SECONDS = 30
 """Bound on every wait; a healthy server is up in about a second."""
@@ -39,6 +51,7 @@ class HttpServer:
     ) -> None:
         """Start a worker and wait until it listens. `configuration` is the text of its counterfoil.toml."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("COUNTERFOIL_")}
+        self.journal = journal
         arguments = ["serve", "--http", address, "--journal", str(journal)]
         if folder is not None:
             file = folder / f"counterfoil-{time.monotonic_ns()}.toml"
@@ -124,6 +137,36 @@ async def connected(
         Client(streamable_http_client(url, http_client=http), mode=mode, **given) as client,
     ):
         yield client
+
+
+@asynccontextmanager
+async def operating(place: Path | str, namespace: str) -> AsyncIterator[Journal]:
+    """Give the journal at `place` as whoever operates it reaches it, past every server; made if need be."""
+    async with open_journal(
+        place,
+        fresh=Fresh(journal_id="jr_test", secret=SECRET),
+        namespace=namespace,
+        policy=Policy(),
+        clock=read_clock,
+    ) as journal:
+        yield journal
+
+
+async def issue_token(
+    place: Path | str,
+    namespace: str,
+    name: str,
+    *scopes: str,
+    lasts_seconds: float | None = None,
+) -> str:
+    """Give a new token, with all scopes where none is named."""
+    token = new_bearer_token()
+    command = IssueToken(
+        name=name, sha256=token_digest(token), scopes=scopes or SCOPES, lasts_seconds=lasts_seconds
+    )
+    async with operating(place, namespace) as journal:
+        await journal.issue_token(command, PERSON)
+    return token
 
 
 def wait_until(condition: Any, *, seconds: float = WAIT_SECONDS) -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NoReturn
 
 import anyio
 import psycopg
@@ -27,6 +27,7 @@ __all__ = [
     "installed_binaries",
     "new_cluster",
     "running_cluster",
+    "skip_without",
 ]
 
 MISSING = "PostgreSQL's initdb and pg_ctl are not installed (Debian: apt-get install postgresql)"
@@ -60,18 +61,18 @@ class Cluster:
     def __init__(self, folder: Path, binaries: Path) -> None:
         self.folder = folder
         self.data = folder / "data"
-        self._binaries = binaries
+        self.binaries = binaries
         self._numbers = count(1)
         self._free: list[str] = []
         self._journals: list[str] = []
         # PostgreSQL refuses root.
-        self._user: dict[str, Any] = {"user": _another_user()} if os.geteuid() == 0 else {}
+        self.user = _another_user() if os.geteuid() == 0 else None
 
-    def start(self) -> None:
-        """Make the cluster and start its server."""
+    def start(self, **settings: str) -> None:
+        """Make the cluster and start its server; `settings` are parameters of its own."""
         self._own_folder()
         self._run("initdb", "-D", self.data, "-U", "counterfoil", "-A", "trust", "-E", "UTF8", "--no-sync")
-        self._configure()
+        self._configure(**settings)
         self.run_server()
 
     def follow(self, primary: "Cluster", *, name: str) -> None:
@@ -112,12 +113,16 @@ class Cluster:
             return False
 
     def _own_folder(self) -> None:
-        if self._user:
+        if self.user is not None:
             self.folder.chmod(0o777)
 
-    def _configure(self) -> None:
+    def _configure(self, **settings: str) -> None:
         with (self.data / "postgresql.conf").open("a", encoding="utf-8") as configuration:
-            for name, value in {**_SETTINGS, "unix_socket_directories": f"'{self.folder}'"}.items():
+            for name, value in {
+                **_SETTINGS,
+                "unix_socket_directories": f"'{self.folder}'",
+                **settings,
+            }.items():
                 configuration.write(f"{name} = {value}\n")
 
     def run_server(self) -> None:
@@ -222,14 +227,14 @@ class Cluster:
 
     def _run(self, program: str, *arguments: object) -> None:
         done = subprocess.run(
-            [self._binaries / program, *map(str, arguments)],
+            [self.binaries / program, *map(str, arguments)],
             cwd=self.folder,
             env={**os.environ, "LC_ALL": "C.UTF-8"},
             stdout=subprocess.DEVNULL,
             stderr=(self.folder / "errors").open("ab"),
             timeout=2 * _START_SECONDS,
             check=False,
-            **self._user,
+            user=self.user,
         )
         if done.returncode != 0:
             said = [self.folder / name for name in ("errors", "log")]
@@ -292,12 +297,14 @@ def new_cluster(binaries: Path) -> Iterator[Cluster]:
 
 def binaries_or_skip() -> Path:
     """Give the folder of the server's programs; without it skip the test, or fail it in CI."""
-    binaries = installed_binaries()
-    if binaries is not None:
-        return binaries
+    return installed_binaries() or skip_without(MISSING)
+
+
+def skip_without(why: str) -> NoReturn:
+    """Skip the test for want of a program; in CI, fail it."""
     if os.environ.get("CI"):
-        pytest.fail(MISSING)
-    pytest.skip(MISSING)
+        pytest.fail(why)
+    pytest.skip(why)
 
 
 @contextmanager

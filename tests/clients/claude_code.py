@@ -11,7 +11,7 @@ __all__ = ["ClaudeCode"]
 class ClaudeCode(Driver):
     """Claude Code with MCP servers from a file, and with whatever stands in its configuration folder."""
 
-    name = "claude-code"
+    name = installed_as = "claude-code"
     session: str = ""
     plugin: str | None = None
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from clients.driver import Driver
+from clients.scripted_model import Call
 
 __all__ = ["Codex"]
 
@@ -14,7 +15,7 @@ _THREAD = re.compile(r'"thread_id":\s*"([^"]+)"')
 class Codex(Driver):
     """Codex with MCP servers and a provider of its own in `config.toml`."""
 
-    name = "codex"
+    name = installed_as = "codex"
 
     def own_environment(self) -> Mapping[str, str]:
         return {"CODEX_HOME": str(self.home / ".codex"), "SCRIPTED_KEY": "dummy"}
@@ -45,10 +46,15 @@ class Codex(Driver):
         folder.mkdir(exist_ok=True)
         (folder / "config.toml").write_text("\n".join(lines) + "\n")
 
+    def shell(self, command: str) -> Call:
+        return Call("exec_command", {"cmd": command})
+
     def words(self, prompt: str, *, resumes: bool) -> Sequence[str]:
         again = ["resume", _THREAD.findall(self.log.read_text())[-1]] if resumes else []
         return [
             *(*self.program, "exec", *again),
             *("--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"),
+            # Without a terminal nobody can be asked whether the hooks may run.
+            "--dangerously-bypass-hook-trust",
             prompt,
         ]

@@ -69,6 +69,10 @@ class Driver(ABC):
     """One client: how it is configured, started, resumed, and how its model calls a tool of a server."""
 
     name: ClassVar[str]
+    installed_as: ClassVar[str]
+    """What `counterfoil install` calls it."""
+    tells_of_resumption: ClassVar[bool] = True
+    """Whether its hooks hear that a session is resumed without a terminal."""
 
     def __init__(self, folder: Path, model: ScriptedModel) -> None:
         self.model = model
@@ -109,6 +113,18 @@ class Driver(ABC):
     def call(self, server: str, tool: str, given: Input) -> Call:
         """Give the step by which the model calls a tool of a server."""
         return Call(f".*{server}.*{tool}", given)
+
+    def shell(self, command: str) -> Call:
+        """Give the step by which the model runs a command in its shell."""
+        return Call("Bash", {"command": command, "description": "work"})
+
+    def install(self, *options: str) -> None:
+        """Let `counterfoil install` write into this client's files."""
+        words = [str(Path(sys.executable).parent / "counterfoil"), "install", self.installed_as, *options]
+        done = subprocess.run(
+            words, env=self.environment, capture_output=True, timeout=WAIT_SECONDS, check=False
+        )
+        assert done.returncode == 0, done.stderr
 
     def start(self, prompt: str, *, resumes: bool = False) -> Running:
         """Start a run and do not wait for it."""

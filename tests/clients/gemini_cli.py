@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from clients.driver import Driver, json_file
+from clients.scripted_model import Call
 
 __all__ = ["GeminiCLI"]
 
@@ -11,6 +12,7 @@ class GeminiCLI(Driver):
     """Gemini CLI with MCP servers in its user's settings."""
 
     name = "gemini-cli"
+    installed_as = "gemini"
 
     def own_environment(self) -> Mapping[str, str]:
         return {
@@ -29,6 +31,9 @@ class GeminiCLI(Driver):
             "general": {"disableAutoUpdate": True},
         }
         json_file(self.home / ".gemini" / "settings.json", settings)
+
+    def shell(self, command: str) -> Call:
+        return Call("run_shell_command", {"command": command, "description": "work"})
 
     def words(self, prompt: str, *, resumes: bool) -> Sequence[str]:
         again = ["--resume", "latest"] if resumes else []

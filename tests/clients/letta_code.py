@@ -23,7 +23,8 @@ _LISTENS = re.compile(r"ws://127\.0\.0\.1:(\d+)/ws")
 class LettaCode(Driver):
     """Letta Code with one agent, whose MCP servers stand in the user's settings."""
 
-    name = "letta-code"
+    name = installed_as = "letta-code"
+    tells_of_resumption = False
 
     def __init__(self, folder: Path, model: ScriptedModel) -> None:
         super().__init__(folder, model)

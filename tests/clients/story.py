@@ -1,6 +1,8 @@
 """The parts of every story: the journal, the spool, and what is asserted at its end."""
 
+import hashlib
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -25,6 +27,7 @@ BEGIN: Mapping[str, Any] = {
 }
 """The one letter: its lease is short, so that nobody waits long for the end of a killed session's."""
 
+_SECRET = "a long secret of the operator"
 SPOOL = Path(__file__).parent / "spool.py"
 WAIT_SECONDS = 30
 
@@ -56,6 +59,31 @@ class World:
         command, *rest = words
         return [*program, command, *self.journal_options, *rest]
 
+    def configure(self, work: Path) -> Path:
+        """Write a configuration: a project's run, which command is an effect, and the operator's secret."""
+        (self.folder / "operator.secret").write_text(_SECRET)
+        for name, command in (("send-letter", "send"), ("find-letters", "find")):
+            script = self.folder / name
+            words = shlex.join([sys.executable, str(SPOOL), str(self.folder), command])
+            script.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+            script.chmod(0o755)
+        file = self.folder / "counterfoil.toml"
+        file.write_text(f"""\
+journal = "sqlite:///{self.folder / "journal.db"}"
+[operator]
+secret_sha256 = "{hashlib.sha256(_SECRET.encode()).hexdigest()}"
+[[hooks.projects]]
+path = "{work}"
+run = "{RUN}"
+[[effects.commands]]
+program = "send-letter"
+action = "mail.send"
+kind = "message"
+found = ['"message_id": "(?P<id>[^"]+)"']
+lookup = "find-letters REFERENCE"
+""")
+        return file
+
     def ask(self, *words: str) -> Any:
         """Run a person's command, and give its answer as JSON."""
         done = subprocess.run(
@@ -67,6 +95,18 @@ class World:
             env={"HOME": str(self.folder)},
         )
         return json.loads(done.stdout)
+
+    def decide(self, operation: str, external_id: str) -> None:
+        """Settle an operation as a person who looked, and brings the operator's secret."""
+        secret = [
+            "--config",
+            str(self.folder / "counterfoil.toml"),
+            "--operator-secret-file",
+            str(self.folder / "operator.secret"),
+        ]
+        seen = ["--finding", "performed", "--external-id", external_id, "--checked-with", "the spool"]
+        told = self.ask("reconcile", operation, *seen, *secret)
+        assert told["state"] == "succeeded", told
 
     def state(self, run: str = RUN, key: str = KEY) -> str | None:
         """Give the state of an operation, None where the journal does not know it."""

@@ -147,6 +147,18 @@ async def test_a_call_whose_commit_cannot_be_told_is_recorded_once_when_it_is_se
         assert len((await desk.check())["receipts"]) == 1
 
 
+async def test_no_time_limit_of_the_journal_ends_a_commits_wait_without_a_word(
+    cluster: Cluster, url: str
+) -> None:
+    """The server applies none to that wait; it is the caller who gives up, and cannot tell."""
+    hasty = Patience(busy_seconds=0.2, statement_seconds=0.2, silence_seconds=1)
+    async with opened(url, patience=hasty) as database:
+        with waiting_for_a_standby(cluster):
+            fault = await fault_of(database.write(making("perhaps")))
+        assert (fault.retryable, fault.recorded) == (True, None)
+        assert "the database does not answer" in fault.message
+
+
 @pytest.mark.parametrize(
     ("method", "told"), [("begin", ("perform", "replayed")), ("receipt", ("continue", "duplicate"))]
 )

@@ -47,7 +47,7 @@ class Said:
 
 @dataclass(kw_only=True)
 class Client:
-    """One session of one client in one project folder. Every call has an id of its own, as clients give it."""
+    """One session of one client in one project folder. Every call has an id of its own."""
 
     home: Path
     folder: Path

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 from mcp import Client
 
-from command_line import process
+from counterfoil.server.people.cli import run
 from http_servers import HttpServer, connected
 from stdio_process import call, modern_call
 
@@ -41,7 +41,8 @@ async def test_a_modern_client_whose_conversation_is_named_is_the_holder_on_ever
     who = {"trace": {"conversation": "modern"}}
     effect = {**EFFECT, "key": "modern", "target": "modern"}
     async with connected(one, mode="2026-07-28") as first, connected(two, mode="2026-07-28") as second:
-        assert (await told(first, "begin_operation", **effect, **who))["next"] == "perform"
+        begun = await told(first, "begin_operation", **effect, **who)
+        assert (begun["next"], "warnings" in begun) == ("perform", False)
         again = await told(second, "begin_operation", **effect, **who)
         assert again["reason"] == "lease_held_by_you"
         failed = await told(
@@ -63,7 +64,10 @@ async def test_requests_that_name_no_conversation_are_never_taken_for_one_holder
 ) -> None:
     effect = {**EFFECT, "key": "nameless", "target": "nameless"}
     async with connected(workers[0], mode="2026-07-28") as client:
-        assert (await told(client, "begin_operation", **effect))["next"] == "perform"
+        begun = await told(client, "begin_operation", **effect)
+        assert begun["next"] == "perform"
+        [warning] = begun["warnings"]
+        assert "trace.conversation" in warning
         again = await told(client, "begin_operation", **effect)
     assert (again["next"], again["reason"]) == ("wait", "lease_held")
 
@@ -185,10 +189,41 @@ async def test_there_is_no_stream_to_open_and_no_session_to_end(
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
 
 
-def test_an_address_that_others_reach_is_refused_without_authentication(tmp_path: Path) -> None:
-    done = process("serve", "--http", "0.0.0.0:0", "--journal", str(tmp_path / "journal.db"))
-    assert done.code == 2
-    assert "needs authentication" in done.err
+@pytest.mark.parametrize(
+    ("address", "configuration", "problem"),
+    [
+        ("0.0.0.0:0", "", "needs authentication"),
+        ("0.0.0.0:0", '[http]\nurl = "https://counterfoil.example/mcp"\n', "needs authentication"),
+        ("[::]:0", "[http]\ntokens = true\n", "http.url"),
+        ("127.0.0.1", "", "HOST:PORT"),
+        ("127.0.0.1:65536", "", "HOST:PORT"),
+        ("nowhere.invalid:1", "", "does not resolve"),
+        ("127.0.0.1:0", "[http]\ntoken = true\n", "http.token: it is not known"),
+        (
+            "127.0.0.1:0",
+            '[http.oauth]\nissuer = "http://a.example"\njwks_url = "https://a.example"\n',
+            "https",
+        ),
+        (
+            "127.0.0.1:0",
+            '[http]\nurl = "https://a.example/mcp"\n[http.oauth]\nissuer = "https://a.example"\n'
+            'jwks_url = "https://a.example"\nalgorithms = ["HS256"]\n',
+            "HS256",
+        ),
+        (
+            "127.0.0.1:0",
+            '[http.oauth]\nissuer = "https://a.example"\njwks_url = "https://a.example"\n',
+            "OAuth needs it",
+        ),
+    ],
+)
+def test_what_may_not_be_served_like_this_is_refused_at_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], address: str, configuration: str, problem: str
+) -> None:
+    (tmp_path / "counterfoil.toml").write_text(configuration, encoding="utf-8")
+    place = ["--journal", str(tmp_path / "journal.db"), "--config", str(tmp_path / "counterfoil.toml")]
+    assert run(["serve", "--http", address, *place]) == 2
+    assert problem in capsys.readouterr().err
     assert not (tmp_path / "journal.db").exists()
 
 

@@ -19,10 +19,10 @@ __all__ = ["cli", "journal"]
 
 COMMANDS = (
     *("runs", "plan", "show", "find", "tail", "reconcile", "close", "check", "doctor", "verify"),
-    *("serve", "config", "demo", "release", "finish"),
+    *("serve", "config", "demo", "release", "finish", "install", "uninstall"),
     *("grant", "requests", "spec", "export", "import", "backup", "restore", "prune", "migrate"),
 )
-LATER = ("copy", "token", "gateway", "install", "uninstall", "console")
+LATER = ("copy", "token", "console")
 HELLO = {
     "jsonrpc": "2.0",
     "id": 0,

@@ -11,15 +11,12 @@ from typing import Any
 from mcp.server.context import ServerRequestContext
 
 from counterfoil.server.callers import ClientInfo
+from counterfoil.server.scopes import READ, SCOPES, WRITE
 from counterfoil.store.errors import Forbidden
 from counterfoil.tools.protocol import Journal
 from counterfoil.tools.specification import ToolSpecification
 
 __all__ = [
-    "APPROVE",
-    "READ",
-    "SCOPES",
-    "WRITE",
     "Access",
     "AccessOf",
     "Context",
@@ -27,11 +24,6 @@ __all__ = [
     "scope_of_method",
     "scope_of_tool",
 ]
-
-READ, WRITE, APPROVE = "counterfoil:read", "counterfoil:write", "counterfoil:approve"
-"""To see, to record, and to answer for a person. None implies another."""
-
-SCOPES = (READ, WRITE, APPROVE)
 
 _READING_METHODS = ("resources/read", "completion/complete")
 

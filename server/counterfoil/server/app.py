@@ -26,21 +26,24 @@ from mcp_types import (
     ToolAnnotations,
 )
 
-from counterfoil.server.access import APPROVE, Access, AccessOf, Context, JournalProvider, scope_of_tool
+from counterfoil.server.access import Access, AccessOf, Context, JournalProvider, scope_of_tool
 from counterfoil.server.asking import ask
 from counterfoil.server.callers import ClientInfo, caller_of, known_client, meta_of
 from counterfoil.server.faults import fault_text, internal_fault
 from counterfoil.server.instructions import instructions_for
 from counterfoil.server.logs import logger
 from counterfoil.server.resources import Resources
+from counterfoil.server.scopes import APPROVE
 from counterfoil.store.errors import Fault
 from counterfoil.store.limits import Limits
 from counterfoil.store.redact import Redactor
 from counterfoil.tools.arguments import take_arguments
+from counterfoil.tools.begin_operation import BEGIN_OPERATION
+from counterfoil.tools.begin_run import BEGIN_RUN
 from counterfoil.tools.catalogue import ALL_TOOLS, CORE_TOOLS
 from counterfoil.tools.schema import input_schema, output_schema
 from counterfoil.tools.specification import ToolSpecification
-from counterfoil.tools.text import bounded, written
+from counterfoil.tools.text import told
 
 if TYPE_CHECKING:
     from counterfoil.server.telemetry import Telemetry
@@ -50,6 +53,14 @@ __all__ = ["Heard", "JournalProvider", "build_server"]
 _AS_GIVEN = "arguments as given"
 """The member under which arguments that are no object travel through the SDK, which knows only objects."""
 
+
+_HOLDING = (BEGIN_OPERATION, BEGIN_RUN)
+"""The tools by which a caller comes to hold something."""
+
+_NAMELESS = (
+    "No conversation is known of this call: send the same trace.conversation with every call, or your later "
+    "ones (record_failure, record_progress) are not known to be the holder's."
+)
 
 Heard = Callable[[str, str, float], None]
 """Is told of a tool's call: the tool, the `next` of its answer or the code of its fault, and its seconds."""
@@ -209,7 +220,10 @@ class _ToolCalls:
             logger.exception("%s failed", tool.name)
             unforeseen = internal_fault()
             return _error(fault_text(unforeseen, duty=tool.when_unavailable)), unforeseen.code
-        return _result(bounded(answer, way=tool.way_to_rest)), str(answer.get("next"))
+        is_nameless = caller.conversation is None and not access.client.is_lasting
+        if is_nameless and answer.get("next") in ("perform", "continue") and tool in _HOLDING:
+            answer = {**answer, "warnings": [*(answer.get("warnings") or ()), _NAMELESS]}
+        return _result(*told(answer, way=tool.way_to_rest)), str(answer.get("next"))
 
 
 def _listed(tool: ToolSpecification) -> Tool:
@@ -230,9 +244,9 @@ def _listed(tool: ToolSpecification) -> Tool:
     )
 
 
-def _result(answer: dict[str, Any]) -> CallToolResult:
+def _result(answer: dict[str, Any], text: str) -> CallToolResult:
     """Say the answer twice: clients show either the text or the structured content."""
-    return CallToolResult(content=[TextContent(type="text", text=written(answer))], structured_content=answer)
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=answer)
 
 
 def _error(text: str) -> CallToolResult:

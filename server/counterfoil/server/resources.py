@@ -32,10 +32,11 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from counterfoil.server.access import READ, AccessOf, Context
+from counterfoil.server.access import AccessOf, Context
 from counterfoil.server.callers import caller_of, known_client, meta_of
 from counterfoil.server.faults import fault_text, internal_fault
 from counterfoil.server.logs import logger
+from counterfoil.server.scopes import READ
 from counterfoil.store.errors import Fault, Forbidden, InvalidArgument, NotFound, TooLarge
 from counterfoil.store.redact import Redactor
 from counterfoil.tools.inputs import Input

@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from json.encoder import encode_basestring_ascii as quote
 
 from counterfoil.store.protocol import Row
 
@@ -28,8 +29,14 @@ def genesis(namespace: str, run: str) -> str:
 
 
 def event_hash(previous: str, *, seq: int, operation: str, kind: str, at: int, caller: str, data: str) -> str:
-    """Give an event's hash; `caller` and `data` are the JSON texts as stored."""
-    content = json.dumps([previous, seq, operation, kind, at, caller, data])
+    """Give an event's hash; `caller` and `data` are the JSON texts as stored.
+
+    What is hashed is the list of all seven as `json.dumps` writes it, spelt out because every event of every
+    command and of every verification passes here.
+    """
+    content = (
+        f"[{quote(previous)}, {seq}, {quote(operation)}, {quote(kind)}, {at}, {quote(caller)}, {quote(data)}]"
+    )
     return hashlib.sha256(content.encode()).hexdigest()
 
 

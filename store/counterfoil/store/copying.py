@@ -27,7 +27,7 @@ from counterfoil.store.taking_over import take_over
 from counterfoil.store.viewing import Viewer, runs_by_name
 
 if TYPE_CHECKING:
-    from counterfoil.store.planning import JournalIdentity
+    from counterfoil.store.journal_identity import JournalIdentity
 
 __all__ = ["Copied", "Copier", "Progress", "carry_gap", "is_one_log"]
 

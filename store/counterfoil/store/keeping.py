@@ -27,7 +27,7 @@ from counterfoil.store.viewing import Viewer, runs_by_name
 from counterfoil.store.writing import caller_text
 
 if TYPE_CHECKING:
-    from counterfoil.store.planning import JournalIdentity
+    from counterfoil.store.journal_identity import JournalIdentity
 
 __all__ = ["AcceptedGap", "Backup", "Keeper"]
 

@@ -28,11 +28,13 @@ _SHELL_SECONDS = 150
 class Call:
     """A call with at least one effect. Several effects in one call are one operation, by all of them.
 
-    `own_key` is the key that the command names itself, in COUNTERFOIL_KEY.
+    `own_key` is the key that the command names itself, in COUNTERFOIL_KEY. `payload` is what of a tool's
+    arguments is not what the effect is.
     """
 
     effects: tuple[Effect, ...]
     args: Mapping[str, Any]
+    payload: Mapping[str, Any] | None = None
     own_key: str | None = None
     lease_seconds: float | None = None
 
@@ -106,19 +108,22 @@ def call_of(event: HookEvent, rules: EffectRules) -> Call | None:
     rule = effect_of_tool(event.tool, rules)
     if rule is None:
         return None
-    given = event.input if isinstance(event.input, Mapping) else {"input": event.input}
+    given = dict(event.input) if isinstance(event.input, Mapping) else {"input": event.input}
     target = None if rule.target is None else _at(rule.target, given)
+    payload = {name: given[name] for name in rule.payload if name in given}
+    names = [name for name in given if name not in payload] if rule.identity is None else rule.identity
+    sent = {name: given[name] for name in names if name in given}
     action = rule.action or event.tool.removeprefix("mcp__").replace("__", ".")
     effect = Effect(
         rule=rule,
         action=action,
         target=target,
-        sent=given,
+        sent=sent,
         names=tuple(_texts(given)),
         lookup=rule.lookup,
         words=name_words(event.tool.removeprefix("mcp__")),
     )
-    return Call(effects=(effect,), args={"tool": event.tool, "input": given})
+    return Call(effects=(effect,), args={"tool": event.tool, "input": sent}, payload=payload or None)
 
 
 def _described(effect: Effect) -> dict[str, Any]:

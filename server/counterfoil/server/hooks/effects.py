@@ -125,7 +125,7 @@ def _effect(invocation: Invocation, rule: CommandRule, script: Script, *, is_kno
         words = tuple(
             word for part in (invocation, *invocation.fed_by) for word in (*part.words[1:], *_input(part))
         )
-        names = tuple(word.text for word in invocation.words[1 + len(rule.words) :] if word.text[:1] != "-")
+        names = tuple(text for text in call["words"][1 + len(rule.words) :] if not text.startswith("-"))
         told |= {
             "target": " ".join(names)[:300] or None,
             "sent": call,

@@ -92,7 +92,7 @@ def configured_words(text: bytes) -> tuple[bytes, ...] | None:
 
     A superset is enough: a value that is not written on one line, between double quotes, counts as unknown.
     """
-    if b"effects" not in text:
+    if b"effects" not in text and b"tools" not in text:
         return ()
     found: list[bytes] = []
     for line in text.splitlines():

@@ -1,6 +1,5 @@
 """Handles one event that may be about an effect, or is about a session; the client is never broken by it."""
 
-import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
@@ -17,6 +16,7 @@ from counterfoil.server.logs import configure_logs, logger
 from counterfoil.store.errors import Fault, JournalUnavailable
 
 if TYPE_CHECKING:
+    from counterfoil.server.hooks.dialects import Dialect
     from counterfoil.server.hooks.journaling import HookJournal
     from counterfoil.server.settings import Settings
 
@@ -27,18 +27,25 @@ _MOST_SECONDS = 25
 _RECEIPT_TRIES = 3
 
 
-def handle(name: str, raw: bytes, flags: Mapping[str, str | None]) -> int:
-    """Handle the event `name` that came as `raw`; give the exit code, which is 0: a deny is in the output."""
+def handle(name: str, raw: bytes, flags: Mapping[str, str | None], dialect: "Dialect | None" = None) -> int:
+    """Handle the event `name` that came as `raw`; give the exit code.
+
+    It is 0, and a deny is in the output, except where a client's `dialect` says otherwise.
+    """
     configure_logs("warning")
     try:
         said = _handled(name, raw, flags)
     except Exception:
         logger.exception("the hook failed; the call goes on")
         return 0
-    if said:
-        sys.stdout.write(said + "\n")
-        sys.stdout.flush()
-    return 0
+    if not said:
+        return 0
+    out, err, code = (said, "", 0) if dialect is None else dialect.say(said)
+    for stream, text in ((sys.stdout, out), (sys.stderr, err)):
+        if text:
+            stream.write(f"{text}\n")
+            stream.flush()
+    return code
 
 
 def _handled(name: str, raw: bytes, flags: Mapping[str, str | None]) -> str | None:
@@ -71,7 +78,7 @@ def _settings(flags: Mapping[str, str | None]) -> "tuple[Settings | None, Effect
         logger.warning("the configuration cannot be used (%s); the call goes on", error.name)
         return None, default_rules(), _may_fail_closed(flags)
     configure_logs(settings.log_level)
-    return settings, merged(settings.effects or NO_RULES), False
+    return settings, merged(settings.effects or NO_RULES, settings.tool_rules), False
 
 
 def _may_fail_closed(flags: Mapping[str, str | None]) -> bool:
@@ -143,10 +150,19 @@ def _asked(
     """Open the journal, do the work, and close it again, all within bounds."""
     from counterfoil.server.configuration import DuplicateRule
     from counterfoil.server.hooks.journaling import HookJournal
-    from counterfoil.server.opener import open_from
 
     # A hook knows the state that is sent, and compares by nothing less.
     wanted = replace(settings, probes={}, duplicates=(DuplicateRule(action="*", compare="fingerprint"),))
+
+    if wanted.journal_path is not None:
+        from counterfoil.server.opener import open_directly_from
+        from counterfoil.store.sqlite.transaction import drive
+
+        with open_directly_from(wanted) as journal:
+            return drive(work(HookJournal(journal, event=event, settings=settings)))
+    import asyncio
+
+    from counterfoil.server.opener import open_from
 
     async def asked() -> str | None:
         async with asyncio.timeout(_MOST_SECONDS), open_from(wanted) as journal:

@@ -14,7 +14,6 @@ from counterfoil.server.hooks.call import Call, identity_of
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.fitting import fitting_attempt
 from counterfoil.server.hooks.saying import blocked, blocked_by_step
-from counterfoil.server.version import version
 from counterfoil.store.attending_calls import HeldAttempt
 from counterfoil.store.domain.commands import (
     BeginOperation,
@@ -68,7 +67,6 @@ class HookJournal:
             connection=f"{CONNECTION}{place}",
             conversation=self._named,
             client="counterfoil hook",
-            client_version=version(),
             tool=f"hook {event.name}",
             model=event.model,
             tool_call=event.call_id,
@@ -188,6 +186,7 @@ class HookJournal:
             action=call.action,
             target=call.target,
             args=identity.args,
+            payload=None if call.payload is None else dict(call.payload),
             repeat=call.repeat,
             lookup=None
             if call.lookup is None

@@ -15,14 +15,12 @@ from mcp.server.auth.settings import AuthSettings
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
-from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
 from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.requests import Request
 from starlette.routing import Route, request_response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from counterfoil.server.access import SCOPES
 from counterfoil.server.http.bearers import TellingBackend, answer_cannot_tell
 from counterfoil.server.http.draining import Drain
 from counterfoil.server.http.gate import Gate
@@ -32,6 +30,7 @@ from counterfoil.server.http.principals import Principal
 from counterfoil.server.http.rates import Rates
 from counterfoil.server.http.scraping import Scraping
 from counterfoil.server.http.settings import HttpSettings
+from counterfoil.server.scopes import SCOPES
 from counterfoil.tools.specification import ToolSpecification
 
 __all__ = ["MCP_PATH", "HttpApplication", "build_application"]
@@ -109,10 +108,13 @@ def _oauth(settings: HttpSettings) -> AuthSettings | None:
     """Give what a client has to know to get a token, as the SDK takes it; the audience is checked by us."""
     if settings.oauth is None or settings.url is None:
         return None
-    return AuthSettings(
-        issuer_url=AnyHttpUrl(settings.oauth.issuer),
-        resource_server_url=AnyHttpUrl(settings.url),
-        validate_token_resource=False,
+    # From texts, since these settings keep an issuer as it is written, and clients compare it so.
+    return AuthSettings.model_validate(
+        {
+            "issuer_url": settings.oauth.issuer,
+            "resource_server_url": settings.url,
+            "validate_token_resource": False,
+        }
     )
 
 

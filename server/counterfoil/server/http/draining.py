@@ -1,7 +1,8 @@
 """Counts the requests under way, and knows whether the process is about to end."""
 
 import anyio
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 __all__ = ["Drain"]
 
@@ -32,12 +33,21 @@ class Drain:
         await self._announced.wait()
 
     def counting(self, app: ASGIApp) -> ASGIApp:
-        """Give an application that counts what it serves."""
+        """Give an application that counts what it serves.
+
+        Once the end is announced each answer asks for its connection to be closed, so that no proxy sends
+        another request down one that is about to go.
+        """
 
         async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+            async def send_last(message: Message) -> None:
+                if message["type"] == "http.response.start" and self.is_announced:
+                    MutableHeaders(raw=message["headers"])["connection"] = "close"
+                await send(message)
+
             self._under_way += 1
             try:
-                await app(scope, receive, send)
+                await app(scope, receive, send_last)
             finally:
                 self._under_way -= 1
 

@@ -7,11 +7,11 @@ from typing import Any
 import jwt
 from jwt.exceptions import PyJWTError
 
-from counterfoil.server.access import SCOPES
 from counterfoil.server.http.key_set import KeySet
 from counterfoil.server.http.principals import Principal, PrincipalToken
 from counterfoil.server.http.settings import OAuthSettings
 from counterfoil.server.logs import logger
+from counterfoil.server.scopes import SCOPES
 from counterfoil.server.settings import is_namespace
 
 __all__ = ["JwtTokens"]

@@ -7,9 +7,9 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from starlette.requests import HTTPConnection
 
-from counterfoil.server.access import READ, WRITE
 from counterfoil.server.callers import ClientInfo
 from counterfoil.server.http.sessions import SESSION_HEADER, session_of
+from counterfoil.server.scopes import READ, WRITE
 
 __all__ = ["Principal", "PrincipalToken", "client_of", "local_principal", "principal_of"]
 
@@ -59,7 +59,9 @@ def client_of(connection: HTTPConnection, principal: Principal) -> ClientInfo:
     """
     session = session_of(connection.headers.get(SESSION_HEADER))
     if session is None:
-        return ClientInfo(connection=f"http-call-{secrets.token_hex(8)}", principal=principal.name)
+        return ClientInfo(
+            connection=f"http-call-{secrets.token_hex(8)}", is_lasting=False, principal=principal.name
+        )
     return ClientInfo(
         connection=f"http-{session.name}",
         principal=principal.name,

@@ -16,6 +16,7 @@ from counterfoil.server.people.ending import finish, release
 from counterfoil.server.people.granting import grant, requests
 from counterfoil.server.people.health import check
 from counterfoil.server.people.hooking import hook
+from counterfoil.server.people.installing import install, uninstall
 from counterfoil.server.people.keeping import backup, migrate, prune, restore
 from counterfoil.server.people.looking import find, plan, runs, show
 from counterfoil.server.people.moving import export, import_
@@ -40,12 +41,12 @@ _SECTIONS = {
     "Permit": ("requests", "grant", "token"),
     "Care": ("check", "doctor", "verify", "backup", "restore", "prune", "migrate"),
     "Move": ("copy", "export", "import"),
-    "Connect": ("serve", "gateway", "config", "hook", "demo"),
+    "Connect": ("serve", "gateway", "config", "install", "uninstall", "hook", "demo"),
 }
 
 _EXAMPLES = (
     "counterfoil demo                              see what it is for",
-    "counterfoil config claude-code                connect a client",
+    "counterfoil install claude-code               connect a client",
     "counterfoil runs                              what is going on",
     "counterfoil plan weekly-report/2026-W48       what is in doubt there",
     "counterfoil show weekly-report/2026-W48 email:alice",
@@ -97,6 +98,8 @@ for _command in (
     serve,
     gateway,
     config,
+    install,
+    uninstall,
     hook,
     demo,
 ):

@@ -90,7 +90,7 @@ def _explained(
         input={"command": command} if tool is None else arguments,
     )
     own = request.settings.effects or NO_RULES
-    rules = merged(own)
+    rules = merged(own, request.settings.tool_rules)
     told = explained(event, rules, own=own)
     call = call_of(event, rules)
     path = request.settings.journal_path

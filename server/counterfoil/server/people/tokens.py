@@ -4,7 +4,6 @@ from typing import Any
 
 import click
 
-from counterfoil.server.access import SCOPES
 from counterfoil.server.bearer_tokens import new_bearer_token, token_digest
 from counterfoil.server.people import rendering as show
 from counterfoil.server.people.granting import Duration, with_journal
@@ -17,6 +16,7 @@ from counterfoil.server.people.person import (
 )
 from counterfoil.server.people.request import Request
 from counterfoil.server.people.teaching import TeachingGroup, teaching_command, with_json, with_settings
+from counterfoil.server.scopes import SCOPES
 from counterfoil.store.domain.commands import IssueToken
 
 __all__ = ["token"]

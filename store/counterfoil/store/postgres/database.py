@@ -24,6 +24,7 @@ from counterfoil.store.postgres.faults import (
 )
 from counterfoil.store.postgres.migrations import load_steps, migrate, schema_version
 from counterfoil.store.postgres.session import (
+    Begun,
     Patience,
     Session,
     SilentServer,
@@ -199,6 +200,7 @@ class PostgresDatabase:
         self._is_closed = False
         self._lent = 0
         self._turn = anyio.Lock()
+        self._began: Begun | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -330,6 +332,7 @@ class PostgresDatabase:
             raise driver_fault(error, statement="BEGIN") from error
         except SilentServer as error:
             raise driver_fault(error, statement="BEGIN") from error
+        self._refuse_another_past(begun)
         if not is_read_only:
             failpoint("after_begin")
         transaction = Transaction(
@@ -354,6 +357,14 @@ class PostgresDatabase:
         if not is_read_only:
             await self._commit(session, transaction, has_standby=begun.has_standby)
         return result
+
+    def _refuse_another_past(self, begun: Begun) -> None:
+        """Refuse a journal that was marked as put back since it was opened: who opened it knows of no gap."""
+        self._began = self._began or begun
+        if begun.restored_at != self._began.restored_at:
+            raise JournalUnavailable(
+                "the journal was restored meanwhile; nothing was recorded", fix="start the server again"
+            )
 
     async def _commit(self, session: Session, transaction: Transaction, *, has_standby: bool) -> None:
         failpoint("before_commit")

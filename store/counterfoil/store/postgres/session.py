@@ -79,6 +79,8 @@ class Begun:
     schema_version: int
     has_standby: bool
     """Whether the server lets commits wait for a synchronous standby."""
+    restored_at: Instant | None
+    """When the journal was last put back, None where it never was."""
 
 
 class SilentServer(Exception):
@@ -147,7 +149,12 @@ class Session(psycopg.AsyncConnection[DictRow]):
         fault = _unfit(row, known=known)
         if fault is not None:
             raise fault
-        return Begun(at=row["at"], schema_version=row["version"], has_standby=row["has_standby"])
+        return Begun(
+            at=row["at"],
+            schema_version=row["version"],
+            has_standby=row["has_standby"],
+            restored_at=row["restored_at"],
+        )
 
     async def commit_now(self, patience: Patience, *, has_standby: bool = False) -> None:
         """Commit; when this returns, it is on stable storage wherever the server was set up to put it.
@@ -229,6 +236,7 @@ def _begin(is_read_only: bool, patience: Patience, line_seconds: float | None) -
         SELECT
             version,
             (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS at,
+            (SELECT max(restored_at) FROM restores) AS restored_at,
             current_setting('fsync') AS fsync,
             COALESCE(current_setting('synchronous_standby_names', true), '') <> '' AS has_standby,
             set_config(

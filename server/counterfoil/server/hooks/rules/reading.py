@@ -6,16 +6,19 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from counterfoil.server.hooks.rules.rule import CommandRule, EffectRules, ToolRule
+
+if TYPE_CHECKING:
+    from counterfoil.server.rules.tool_rule import ToolRule as SharedToolRule
 
 __all__ = ["RuleProblem", "default_rules", "merged", "read_rules"]
 
 _Rule = TypeVar("_Rule", CommandRule, ToolRule)
 
 _TEXTS = frozenset(("action", "external_id", "url", "lookup", "program", "tool", "target"))
-_LISTS = frozenset(("also", "found", "refused", "words", "unless", "needs", "files"))
+_LISTS = frozenset(("also", "found", "refused", "words", "unless", "needs", "files", "identity", "payload"))
 _SWITCHES = frozenset(("effect", "fail_closed"))
 _PATTERNS = frozenset(("found", "refused"))
 _PATHS = frozenset(("external_id", "url", "target"))
@@ -71,12 +74,14 @@ def default_rules() -> EffectRules:
     return read_rules(tomllib.loads(text)["effects"])
 
 
-def merged(own: EffectRules) -> EffectRules:
+def merged(own: EffectRules, shared: "tuple[SharedToolRule, ...]" = ()) -> EffectRules:
     """Put the operator's rules before the defaults."""
     defaults = default_rules()
     return EffectRules(
         commands=(*own.commands, *defaults.commands),
-        tools=(*own.tools, *defaults.tools),
+        tools=own.tools,
+        shared=shared,
+        default_tools=defaults.tools,
         fail_closed=own.fail_closed,
     )
 

@@ -1,9 +1,13 @@
 """Rules that say which calls are effects, and how the performing system's reference is found in a result.
 
-A gateway and a hook judge calls by the same rules: those of the operator first, then the defaults.
+The operator's own go first, then those for tools that a gateway heeds as well, then the defaults.
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from counterfoil.server.rules.tool_rule import ToolRule as SharedToolRule
 
 __all__ = ["NO_RULES", "CommandRule", "EffectRule", "EffectRules", "ToolRule"]
 
@@ -52,21 +56,29 @@ class CommandRule(EffectRule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRule(EffectRule):
-    """A tool of an MCP server, by a glob of its name; `target` is a JSON path into its arguments.
+    """A tool of an MCP server, by a glob of its name, `mcp__SERVER__TOOL` as clients write it.
 
-    The name is `mcp__SERVER__TOOL`, as clients write it.
+    `target` is a JSON path into its arguments. `identity` are the arguments that say what the effect is, all
+    but `payload` where it is None; `payload` are those that may be worded anew.
     """
 
     tool: str
     target: str | None = None
+    identity: tuple[str, ...] | None = None
+    payload: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectRules:
-    """The rules that hold, the first match counts. `fail_closed` holds for all of them."""
+    """The rules that hold, the first match counts. `fail_closed` holds for all of them.
+
+    `shared` are the operator's rules of tools that a gateway heeds too; `default_tools` come last.
+    """
 
     commands: tuple[CommandRule, ...] = ()
     tools: tuple[ToolRule, ...] = ()
+    shared: "tuple[SharedToolRule, ...]" = ()
+    default_tools: tuple[ToolRule, ...] = ()
     fail_closed: bool = False
 
 

@@ -1,14 +1,20 @@
-"""Tells which tools of MCP servers are effects: by a rule, else by their annotations, else by their names."""
+"""Tells which tools of MCP servers are effects: by a rule, else by their names.
+
+A client tells a hook nothing of a tool's annotations: whoever wants them heeded puts the server behind the
+gateway, or says it in a rule.
+"""
 
 import re
-from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING
 
 from counterfoil.server.hooks.rules.rule import EffectRules, ToolRule
 from counterfoil.server.hooks.shell.options import one_of
 
-__all__ = ["OWN_TOOLS", "effect_of_tool", "is_effect_by_annotations", "is_effect_by_name", "name_words"]
+if TYPE_CHECKING:
+    from counterfoil.server.rules.tool_rule import ToolRule as SharedToolRule
+
+__all__ = ["OWN_TOOLS", "effect_of_tool", "is_effect_by_name", "name_words"]
 
 OWN_TOOLS = frozenset(
     (
@@ -56,19 +62,6 @@ def name_words(name: str) -> tuple[str, ...]:
     return tuple(word.lower() for word in _WORD.findall(name))
 
 
-def is_effect_by_annotations(annotations: Mapping[str, Any] | None) -> bool | None:
-    """Tell what a tool's annotations say of it; None where they say nothing.
-
-    A tool that only reads, or that acts in a closed world, has no effect outside.
-    """
-    given = {} if annotations is None else annotations
-    if given.get("readOnlyHint") is True or given.get("openWorldHint") is False:
-        return False
-    if any(given.get(name) is not None for name in ("readOnlyHint", "destructiveHint", "openWorldHint")):
-        return True
-    return None
-
-
 def is_effect_by_name(tool: str, *, server: str = "") -> bool:
     """Tell whether a tool's own name, without its server's in front, says that it acts on the outside."""
     words, of_server = name_words(tool), name_words(server)
@@ -81,9 +74,7 @@ def is_effect_by_name(tool: str, *, server: str = "") -> bool:
     return bool(_MAKING & set(words) and _MADE & set(words))
 
 
-def effect_of_tool(
-    name: str, rules: EffectRules, *, annotations: Mapping[str, Any] | None = None
-) -> ToolRule | None:
+def effect_of_tool(name: str, rules: EffectRules) -> ToolRule | None:
     """Give the rule by which the tool `mcp__SERVER__TOOL` is an effect; None where it is left alone."""
     if not name.startswith("mcp__"):
         return None
@@ -93,7 +84,40 @@ def effect_of_tool(
     for rule in rules.tools:
         if fnmatchcase(name, rule.tool):
             return rule if rule.effect else None
-    told = is_effect_by_annotations(annotations)
-    if told is False or (told is None and not is_effect_by_name(tool, server=server)):
+    if rules.shared:
+        shared = _shared_rule(rules, server, tool)
+        if shared is not None:
+            is_effect = shared.effect if shared.effect is not None else is_effect_by_name(tool, server=server)
+            return _as_tool_rule(shared, name, action=f"{server}.{tool}") if is_effect else None
+    for rule in rules.default_tools:
+        if fnmatchcase(name, rule.tool):
+            return rule if rule.effect else None
+    if not is_effect_by_name(tool, server=server):
         return None
     return ToolRule(tool=name, action=f"{server}.{tool}")
+
+
+def _shared_rule(rules: EffectRules, server: str, tool: str) -> "SharedToolRule | None":
+    # Loaded where there are some: they bring what reads JSON answers with them.
+    from counterfoil.server.rules.tool_rule import NO_RULE, rule_for
+
+    found = rule_for(rules.shared, server=server, tool=tool)
+    return None if found is NO_RULE else found
+
+
+def _as_tool_rule(rule: "SharedToolRule", name: str, *, action: str) -> ToolRule:
+    """Give what a hook can heed of a rule that a gateway heeds whole."""
+    receipt, lookup = rule.receipt, rule.lookup
+    return ToolRule(
+        tool=name,
+        action=rule.action or action,
+        kind=receipt.kind,
+        external_id=None if receipt.external_id is None else receipt.external_id.source,
+        url=None if receipt.url is None else receipt.url.source,
+        refused=tuple(pattern.pattern for pattern in rule.refused),
+        lookup=None if lookup is None else lookup.instructions or f"{lookup.tool} of the same server",
+        settle_seconds=None if lookup is None else lookup.settle_seconds,
+        repeat="safe" if rule.repeat == "safe" else None,
+        identity=rule.identity,
+        payload=rule.payload,
+    )
