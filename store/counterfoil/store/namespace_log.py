@@ -128,8 +128,7 @@ async def append(
             )
     for name, token in after.tokens.items():
         if before.tokens.get(name) != token:
-            row_of_token = {**_plain(token), "namespace": namespace, "scopes": to_json(list(token.scopes))}
-            await connection.execute("save_token", row_of_token)
+            await connection.execute("save_token", _token_row(namespace, token))
     await connection.execute(
         "append_namespace_event",
         {
@@ -168,6 +167,11 @@ def _grant_row(namespace: str, grant: Grant) -> dict[str, Any]:
         "constraints": to_json(list(grant.constraints)),
         "adds_attempt": int(grant.adds_attempt),
     }
+
+
+def _token_row(namespace: str, token: Token) -> dict[str, Any]:
+    row = {**_plain(token), "namespace": namespace, "scopes": to_json(list(token.scopes))}
+    return {"digest": row.pop("sha256"), **row}
 
 
 async def verify_namespace(connection: Connection, row: Row) -> tuple[int, list[str]]:

@@ -130,7 +130,7 @@ class Tokening:
 
     async def bearer(self, connection: Connection, sha256: str) -> Bearer | None:
         """Tell whom a token stands for, in whichever namespace; None where it counts for nobody now."""
-        row = await connection.fetch_one("token_by_digest", {"sha256": sha256})
+        row = await connection.fetch_one("token_by_digest", {"digest": sha256})
         if row is None:
             return None
         token = token_from_row(row)

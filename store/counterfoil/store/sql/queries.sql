@@ -782,12 +782,12 @@ SELECT * FROM tokens WHERE namespace = :namespace ORDER BY created_at, id;
 
 -- name: token_by_digest
 -- At most one row, of whichever namespace: a digest is unique in the journal.
-SELECT * FROM tokens WHERE sha256 = :sha256;
+SELECT * FROM tokens WHERE sha256 = :digest;
 
 -- name: save_token
 -- One token as it follows from the events.
 INSERT INTO tokens (namespace, id, name, sha256, scopes, created_at, created_by, expires_at, revoked_at)
-VALUES (:namespace, :id, :name, :sha256, :scopes, :created_at, :created_by, :expires_at, :revoked_at)
+VALUES (:namespace, :id, :name, :digest, :scopes, :created_at, :created_by, :expires_at, :revoked_at)
 ON CONFLICT (namespace, id) DO UPDATE SET revoked_at = excluded.revoked_at;
 
 -- name: read_requests
