@@ -3,7 +3,7 @@
     uv run python bench/footprint.py [--operations N] [--callers N] [--folder DIR]
 
 Each operation is begun (args, a lookup, a payload) and gets a receipt with evidence, through the journal's
-own commands: what a careful agent does. The same operations go to a new SQLite file and to a PostgreSQL server
+own commands: what a careful agent does. The same operations go to a new SQLite file and a PostgreSQL server
 of their own (made by `initdb`, as for the tests, thrown away), first by one caller, then by several at once.
 Bytes are what the database itself counts (`dbstat`, `pg_table_size`, `pg_indexes_size`). `docs/scale.md`
 calculates with them.
@@ -39,7 +39,7 @@ from counterfoil.store.journal import Journal
 from counterfoil.store.opening import Fresh, open_journal
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-from postgres_cluster import _binaries, running_cluster
+from postgres_cluster import installed_binaries, running_cluster
 
 RUN_SIZE = 20
 """Operations in a run; a run has rows of its own, which are spread over them."""
@@ -257,7 +257,7 @@ def main() -> None:
         print("written to files")
         show_written("one caller", alone[0], operations)
         show_written(f"{callers} callers at once", together[0], operations)
-    binaries = _binaries()
+    binaries = installed_binaries()
     if binaries is None:
         sys.exit("PostgreSQL is not installed (Debian: apt-get install postgresql)")
     with running_cluster(binaries) as cluster:
