@@ -94,13 +94,32 @@ def test_an_attempt_at_something_else_is_not_taken_for_the_call(client: Client):
     agent(
         client,
         BeginRun(run=RUN),
-        BeginOperation(run=RUN, key="mail", action="email.send", target="alice@example.org"),
-        BeginOperation(run=RUN, key="push:other", action="git.push", target="upstream/stable"),
+        BeginOperation(run=RUN, key="agents", action="git.push", target="upstream/stable"),
     )
     client.does("git push -u origin main")
     states = {one["key"].split(":")[0]: one["state"] for one in client.operations()}
-    assert states["mail"] == "in_progress"
-    assert len(client.operations()) == 3
+    assert states == {"agents": "in_progress", "git.push": "succeeded"}
+
+
+def test_of_two_attempts_that_fit_equally_well_neither_is_taken(client: Client):
+    agent(
+        client,
+        BeginRun(run=RUN),
+        BeginOperation(run=RUN, key="one", action="git.push"),
+        BeginOperation(run=RUN, key="two", action="push", distinct_from=("*",)),
+    )
+    client.does("git push -u origin main")
+    states = {one["key"].split(":")[0]: one["state"] for one in client.operations()}
+    assert states == {"one": "in_progress", "two": "in_progress", "git.push": "succeeded"}
+
+
+def test_a_client_that_gives_its_calls_no_ids_is_heard_all_the_same(client: Client):
+    assert client.before("npm publish", call="c1").reason is None
+    client.failed("npm publish", "Exit code 1\nnpm error code EPUBLISHCONFLICT", call="c1")
+    assert client.operations()[0]["state"] == "failed"
+    assert client.before("npm publish", call="c2").reason is None
+    client.after("npm publish", claude_result("+ x@1.0.0"), call="c2")
+    assert client.operations()[0]["state"] == "succeeded"
 
 
 def test_a_mail_is_one_operation_with_the_message_id_that_the_tool_answered(client: Client):
