@@ -1,6 +1,7 @@
 """Calls of tools and of other commands: one operation with the agent's own, the run, faults, secrets."""
 
 import json
+from pathlib import Path
 
 import anyio
 import pytest
@@ -17,6 +18,7 @@ from counterfoil.store.domain.commands import (
     RecordReceipt,
 )
 from hooks.client import Client, at_remote, claude_result, client, commit, git
+from postgres_cluster import Cluster
 
 __all__ = ["client"]
 
@@ -205,6 +207,16 @@ def test_nothing_in_the_working_directory_says_what_counts(client: Client):
     assert len(client.operations()) == 1
 
 
+def test_a_journal_in_postgresql_is_kept_too(client: Client, cluster: Cluster, tmp_path: Path):
+    with cluster.lending() as place:
+        client.environment["COUNTERFOIL_JOURNAL"] = place(tmp_path / "journal")
+        assert "the receipt" in client.does("git push -u origin main").context
+        reason = client.before("git push").reason
+        assert reason is not None
+        assert "on record as done" in reason
+        assert client.tell("SessionStart", source="resume").context == ""
+
+
 def test_a_finished_run_takes_no_more_and_the_conversation_does(client: Client):
     agent(client, BeginRun(run=RUN), FinishRun(run=RUN, outcome="completed"))
     client.environment["COUNTERFOIL_RUN"] = RUN
@@ -214,16 +226,20 @@ def test_a_finished_run_takes_no_more_and_the_conversation_does(client: Client):
 
 def test_no_secret_of_a_command_is_kept_or_told(client: Client):
     token = "ghp_" + "A1b2" * 9
-    command = f"curl -X POST https://user:hunter2@example.org/x -H 'Authorization: Bearer {token}' -d "
-    "'password=s3cret-pw-1'"
+    command = (
+        f"curl -X POST https://user:hunter2@example.org/x -H 'Authorization: Bearer {token}' "
+        "-d 'password=s3cret-pw-1'"
+    )
     call = client.new_call()
     client.environment["COUNTERFOIL_LOG"] = "debug"
     said = [client.before(command, call=call), client.before(command)]
-    said.append(client.after(command, claude_result(f"token={token}"), call=call))
+    # Of what is printed the ends are kept: the cut goes through a secret.
+    printed = "x " * 992 + token + " y" * 5_000
+    said.append(client.after(command, claude_result(printed), call=call))
     said.append(client.tell("SessionStart", source="resume"))
     told = "".join(one.out + one.err for one in said)
     stored = (client.home / ".local/share/counterfoil/journal.db").read_bytes()
-    for secret in (token, "hunter2"):
+    for secret in (token[:9], "hunter2", "s3cret-pw-1"):
         assert secret not in told
         assert secret.encode() not in stored
 
