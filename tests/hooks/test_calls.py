@@ -174,6 +174,17 @@ def test_a_tool_that_failed_is_in_doubt_unless_it_was_refused(client: Client):
         assert client.operations()[0]["state"] == state, error
 
 
+@pytest.mark.parametrize("body", ["x" * 3_000_000, float("nan"), "\ud800"])
+def test_arguments_that_no_body_holds_are_known_by_their_digest(client: Client, body: object):
+    deep: object = body
+    for _ in range(40):
+        deep = {"a": deep}
+    for letter in ({**LETTER, "body": body}, {**LETTER, "body": deep}):
+        assert "digest" not in (sends(client, letter, "sent").reason or "")
+        assert sends(client, letter, "sent").reason is not None
+    assert len(client.operations()) == 2
+
+
 def test_a_command_that_goes_on_in_the_background_is_still_open(client: Client):
     call = client.new_call()
     client.before("npm publish", call=call)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from counterfoil.server.hooks.call import Call, identity_of
+from counterfoil.server.hooks.call import Call, identity_of, payload_of
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.fitting import fitting_attempt
 from counterfoil.server.hooks.saying import blocked, blocked_by_step
@@ -186,7 +186,7 @@ class HookJournal:
             action=call.action,
             target=call.target,
             args=identity.args,
-            payload=None if call.payload is None else dict(call.payload),
+            payload=payload_of(call, redact=self.journal.hidden),
             repeat=call.repeat,
             lookup=None
             if call.lookup is None
