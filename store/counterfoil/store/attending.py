@@ -91,8 +91,8 @@ class Attending:
     ) -> Attendance:
         """Tell where the caller's conversation stands; a caller without one is known by its connection.
 
-        The run is the one that begin_run last gave this conversation and that it still holds; it is not looked
-        for where the caller knows of another `run`. `mark` gives,
+        The run is the one that begin_run last gave this conversation and that it still holds; it is not
+        looked for where the caller knows of another `run`. `mark` gives,
         for that run, the system and the reference of an acknowledgement by which a call that was once
         attached to an agent's own operation is known again.
         """
