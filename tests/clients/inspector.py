@@ -31,7 +31,7 @@ class Inspector:
         self._started: list[subprocess.Popen[bytes]] = []
 
     def ask(self, server: Sequence[str], method: str, *words: str) -> Any:
-        """Ask a server, and give what the Inspector prints: also a tool's error, which ends it with a code."""
+        """Ask a server, and give what the Inspector prints, which may be a tool's error."""
         with self._start(server, method, *words) as asked:
             out, err = asked.communicate(timeout=WAIT_SECONDS)
         assert out, err
