@@ -19,7 +19,7 @@ __all__ = ["cli", "journal"]
 
 COMMANDS = (
     *("runs", "plan", "show", "find", "tail", "reconcile", "close", "check", "doctor", "verify"),
-    *("serve", "gateway", "config", "demo", "release", "finish", "install", "uninstall"),
+    *("serve", "gateway", "config", "hook", "demo", "release", "finish", "install", "uninstall"),
     *("grant", "requests", "spec", "export", "import", "backup", "restore", "prune", "migrate"),
 )
 LATER = ("copy", "token", "console")

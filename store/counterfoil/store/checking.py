@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import anyio
-
 from counterfoil.store.domain.canonical import plain_json
 from counterfoil.store.domain.commands import Caller, CheckOperation
 from counterfoil.store.domain.instants import Instant, rfc3339
@@ -72,8 +70,12 @@ class Checker:
             return answer, state_of(operation, now) is State.IN_PROGRESS
 
         answer, is_moving = await self._view.database.read(work)
+        if not (is_moving and command.wait_seconds > 0):
+            return answer
+        import anyio  # Loaded by whoever waits: a process without an event loop may ask, and not wait.
+
         with anyio.move_on_after(command.wait_seconds):
-            while is_moving and command.wait_seconds > 0:
+            while is_moving:
                 await anyio.sleep(_POLL_SECONDS)
                 answer, is_moving = await self._view.database.read(work)
         return answer

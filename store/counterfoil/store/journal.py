@@ -6,14 +6,12 @@ comes back was durable before it was said.
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any, Literal, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from counterfoil.store.attending import Attendance, Attending, Mark, Recorded
 from counterfoil.store.attending_calls import AttendedCalls
-from counterfoil.store.auditing import Auditor
-from counterfoil.store.authorizing import Authorizing
 from counterfoil.store.beginning import Beginning
-from counterfoil.store.checking import Checker
 from counterfoil.store.commanding import Commanding, check_attempt
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.begin import BeginGiven, decide_begin
@@ -47,13 +45,10 @@ from counterfoil.store.domain.instants import Reading
 from counterfoil.store.domain.model import Run
 from counterfoil.store.domain.progress import decide_progress
 from counterfoil.store.domain.receipts import decide_receipt
-from counterfoil.store.domain.reconciling import ReconcileFacts, decide_reconcile
 from counterfoil.store.domain.states import Policy
 from counterfoil.store.errors import InvalidArgument
-from counterfoil.store.finding import Finder
-from counterfoil.store.keeping import Keeper
+from counterfoil.store.journal_identity import JournalIdentity
 from counterfoil.store.limits import Limits
-from counterfoil.store.planning import JournalIdentity, Planner
 from counterfoil.store.preparing import Bodies, Preparer
 from counterfoil.store.preparing_runs import (
     PreparedContext,
@@ -72,9 +67,17 @@ from counterfoil.store.resolving import (
     was_called,
 )
 from counterfoil.store.running import RunKeeping, save_context
-from counterfoil.store.verifying import Verifier
 from counterfoil.store.viewing import Viewer
 from counterfoil.store.writing import caller_text
+
+if TYPE_CHECKING:
+    from counterfoil.store.auditing import Auditor
+    from counterfoil.store.authorizing import Authorizing
+    from counterfoil.store.checking import Checker
+    from counterfoil.store.finding import Finder
+    from counterfoil.store.keeping import Keeper
+    from counterfoil.store.planning import Planner
+    from counterfoil.store.verifying import Verifier
 
 __all__ = ["Journal"]
 
@@ -111,18 +114,63 @@ class Journal:
             prepare=self._prepare,
             present=self._present,
         )
-        self._checker = Checker(self._view)
-        self._planner = Planner(self._view, identity=identity)
-        self._finder = Finder(self._view)
         self._beginning = Beginning(self._view)
         self._commands = Commanding(self._view)
         self._runs = RunKeeping(self._view)
-        self._authorizing = Authorizing(self._view)
         self._attending = Attending(self._view)
         self.calls = AttendedCalls(self._view)
-        self._verifier = Verifier(self._view, prober=prober, reconcile=self.reconcile_operation)
-        self.reader = Auditor(self._view)
-        self.keeper = Keeper(self._view, identity=identity)
+        self._prober = prober
+
+    # Loaded when first needed: who records one receipt and ends should not wait for what exports journals.
+
+    @cached_property
+    def reader(self) -> "Auditor":
+        """Looks through the whole journal."""
+        from counterfoil.store.auditing import Auditor
+
+        return Auditor(self._view)
+
+    @cached_property
+    def keeper(self) -> "Keeper":
+        """Keeps the journal itself in order."""
+        from counterfoil.store.keeping import Keeper
+
+        return Keeper(self._view, identity=self.identity)
+
+    @cached_property
+    def _authorizing(self) -> "Authorizing":
+        """Gives authority and takes it back."""
+        from counterfoil.store.authorizing import Authorizing
+
+        return Authorizing(self._view)
+
+    @cached_property
+    def _checker(self) -> "Checker":
+        """Tells of one operation."""
+        from counterfoil.store.checking import Checker
+
+        return Checker(self._view)
+
+    @cached_property
+    def _planner(self) -> "Planner":
+        """Makes plans."""
+        from counterfoil.store.planning import Planner
+
+        return Planner(self._view, identity=self.identity)
+
+    @cached_property
+    def _finder(self) -> "Finder":
+        """Searches."""
+        from counterfoil.store.finding import Finder
+
+        return Finder(self._view)
+
+    @cached_property
+    def _verifier(self) -> "Verifier":
+        """Looks with the configured probes."""
+        from counterfoil.store.verifying import Verifier
+
+        return Verifier(self._view, prober=self._prober, reconcile=self.reconcile_operation)
 
     async def begin_operation(self, command: BeginOperation, caller: Caller) -> dict[str, Any]:
         """Ask for permission to perform one effect; only `next: perform` gives it.
@@ -178,7 +226,8 @@ class Journal:
                 workflow=workflow,
                 workflow_version=given.workflow_version,
             )
-            await self._authorizing.note_configured(connection, verdict, caller, situation)
+            if self.policy.grants:
+                await self._authorizing.note_configured(connection, verdict, caller, situation)
             return await self._beginning.answer(connection, given, facts, verdict, situation, bodies, drifts)
 
         return await self.database.write(work)
@@ -264,6 +313,8 @@ class Journal:
             InvalidArgument, TooLarge, NotFound: nothing was recorded.
             JournalUnavailable: NOT stored.
         """
+        from counterfoil.store.domain.reconciling import ReconcileFacts, decide_reconcile
+
         bodies = Bodies()
         caller = self._prepare.caller(caller)
         ref = self._prepare.reference(command.ref)

@@ -25,7 +25,7 @@ from counterfoil.store.viewing import Viewer
 from counterfoil.store.writing import caller_text
 
 if TYPE_CHECKING:
-    from counterfoil.store.planning import JournalIdentity
+    from counterfoil.store.journal_identity import JournalIdentity
 
 __all__ = ["AcceptedGap", "Backup", "Keeper"]
 

@@ -1,7 +1,6 @@
 """resume_plan: what is done, in doubt and allowed in a run, or which runs are open."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from counterfoil.store.cursors import (
@@ -22,6 +21,7 @@ from counterfoil.store.domain.outlook import Barriers
 from counterfoil.store.domain.plan import Step, make_steps
 from counterfoil.store.domain.untrusted import escape_untrusted
 from counterfoil.store.errors import InvalidArgument
+from counterfoil.store.journal_identity import JournalIdentity
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.preparing_runs import PreparedContext, prepare_context
 from counterfoil.store.presenting import answer_head, body_shown, without_none
@@ -32,7 +32,7 @@ from counterfoil.store.running import drift_shown
 from counterfoil.store.viewing import ANSWER_ROOM, Viewer, party_of, safe, size_of
 from counterfoil.store.weighing import Bench, barriers_of, context_of, today_of
 
-__all__ = ["JournalIdentity", "Planner"]
+__all__ = ["Planner"]
 
 _STATES = frozenset(State)
 _MOST_STEPS = 50
@@ -42,15 +42,6 @@ _MOST_CHILDREN = 5
 _FROM_THE_NEWEST = {"before_touched": 2**62, "after_run": ""}
 _NEW_FOR = 3_600 * 1_000_000
 """How long a journal counts as just created, in microseconds: absence in it is no evidence."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JournalIdentity:
-    """Which journal this is."""
-
-    id: str
-    created_at: Instant
-    restored_at: Instant | None = None
 
 
 class Planner:

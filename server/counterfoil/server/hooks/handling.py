@@ -1,6 +1,5 @@
 """Handles one event that may be about an effect, or is about a session; the client is never broken by it."""
 
-import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
@@ -60,7 +59,13 @@ def _handled(name: str, raw: bytes, flags: Mapping[str, str | None]) -> str | No
     settings, rules, is_strict = _settings(flags)
     if name in ("SessionStart", "PreCompact", "Stop"):
         return None if settings is None else _of_session(event, settings)
-    call = call_of(event, rules)
+    try:
+        call = call_of(event, rules)
+    except Exception as error:
+        # What it would have been is not known: only a rule for everything can hold it.
+        logger.warning("the call could not be read", exc_info=error)
+        is_held = (is_strict or rules.fail_closed) and name == "PreToolUse"
+        return deny_output(unavailable(type(error).__name__)) if is_held else None
     if call is None:
         return None
     fails_closed = is_strict or rules.fail_closed or call.fails_closed
@@ -153,10 +158,19 @@ def _asked(
     """Open the journal, do the work, and close it again, all within bounds."""
     from counterfoil.server.configuration import DuplicateRule
     from counterfoil.server.hooks.journaling import HookJournal
-    from counterfoil.server.opener import open_from
 
     # A hook knows the state that is sent, and compares by nothing less.
     wanted = replace(settings, probes={}, duplicates=(DuplicateRule(action="*", compare="fingerprint"),))
+
+    if wanted.journal_path is not None:
+        from counterfoil.server.opener import open_directly_from
+        from counterfoil.store.sqlite.transaction import drive
+
+        with open_directly_from(wanted) as journal:
+            return drive(work(HookJournal(journal, event=event, settings=settings)))
+    import asyncio
+
+    from counterfoil.server.opener import open_from
 
     async def asked() -> str | None:
         async with asyncio.timeout(_MOST_SECONDS), open_from(wanted) as journal:

@@ -16,7 +16,7 @@ from counterfoil.store.failpoints import failpoint
 from counterfoil.store.protocol import Work
 from counterfoil.store.sqlite.faults import fault_for
 from counterfoil.store.sqlite.guard import Guard
-from counterfoil.store.sqlite.thread import Outcome
+from counterfoil.store.sqlite.outcome import Outcome
 from counterfoil.store.sqlite.transaction import Transaction, drive
 from counterfoil.store.sqlite.turns import Turns
 from counterfoil.store.statements import Statements

@@ -20,8 +20,9 @@ from counterfoil.store.sqlite.guard import Guard
 from counterfoil.store.sqlite.migrations import Migration, load_migrations
 from counterfoil.store.sqlite.modes import READER_SETTINGS, settings_for
 from counterfoil.store.sqlite.opening import Opened, prepare
+from counterfoil.store.sqlite.outcome import closed
 from counterfoil.store.sqlite.place import MOUNTS
-from counterfoil.store.sqlite.thread import Thread, closed, open_thread
+from counterfoil.store.sqlite.thread import Thread, open_thread
 from counterfoil.store.sqlite.transaction import Transaction, drive
 from counterfoil.store.sqlite.turns import Turns
 from counterfoil.store.sqlite.waiting import LockWait
