@@ -106,7 +106,7 @@ def test_the_compose_file_names_what_is_there() -> None:
             source = volume.partition(":")[0]
             assert source in document["volumes"] or (DEPLOY / source).is_file()
     proxied = (DEPLOY / "compose.nginx.conf").read_text(encoding="utf-8")
-    assert all(f"server {name}:8080;" in proxied for name in ("worker-a", "worker-b"))
+    assert all(f"server {name}:8080 " in proxied for name in ("worker-a", "worker-b"))
 
 
 def test_the_numbers_of_the_deployment_fit_each_other() -> None:
