@@ -25,6 +25,7 @@ from scenarios.servers import Server, ServerFault
 pytestmark = pytest.mark.anyio
 
 WAIT_SECONDS = 30
+CLIENTS = "FROM pg_stat_activity WHERE application_name = 'counterfoil'"
 BEGIN = {"run": "nightly", "action": "email.send", "lookup": {"tool": "mail.search"}}
 
 
@@ -91,7 +92,7 @@ async def test_what_the_standby_never_had_was_answered_to_nobody_and_is_granted_
 
 
 async def test_an_old_primary_that_comes_back_confirms_nothing(pair: Pair, tmp_path: Path) -> None:
-    """It still waits for the standby that has left it, and says so to who has its address alone."""
+    """It waits for the standby that has left it; whoever worked with the new one sees that it is behind."""
     url = pair.new_database()
     old = url.replace(f",{pair.standby.folder}", "")
     with kept_at(at(url)):
@@ -100,7 +101,10 @@ async def test_an_old_primary_that_comes_back_confirms_nothing(pair: Pair, tmp_p
             pair.primary.kill_server()
             pair.standby.promote()
             assert (await answered_by(desk.receipt))["state"] == "succeeded"
-    pair.primary.run_server()
+            pair.primary.run_server()
+            pair.standby.run(f"SELECT pg_terminate_backend(pid) {CLIENTS}")
+            with pytest.raises(JournalUnavailable, match="lacks what it had confirmed"):
+                await desk.check()
     with kept_at(at(old)):
         async with open_desk(tmp_path) as desk:
             database: Any = desk.journal.database

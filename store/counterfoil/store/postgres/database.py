@@ -232,7 +232,7 @@ class PostgresDatabase:
         )
         try:
             if not session.is_trusted:
-                await _look_for(confirmed, transaction)
+                await _look_for(confirmed, transaction, session)
                 session.is_trusted = True
             result = await work(transaction)
         except Exception as error:
@@ -273,19 +273,21 @@ class PostgresDatabase:
         failpoint("after_commit")
 
 
-async def _look_for(confirmed: Mapping[str, Any] | None, transaction: Transaction) -> None:
-    """Make sure that a database still has the newest event whose commit it confirmed to this server.
+async def _look_for(confirmed: Mapping[str, Any] | None, transaction: Transaction, session: Session) -> None:
+    """Make sure that a database still has the newest event whose commit was confirmed to this server.
 
-    A new connection may lead to another server than the last one: a standby that was behind, or one that was
-    set back. No database can tell that of itself.
+    A new connection may lead elsewhere than the last one: to a standby that was behind, an old primary that
+    came back, or a database that was set back. None of them can tell that of itself.
     """
     if confirmed is None:
         return
     place = {name: confirmed[name] for name in ("namespace", "run")}
     event = await transaction.fetch_one("read_events", {**place, "after": confirmed["seq"] - 1, "most": 1})
     if event is None or (event["seq"], event["hash"]) != (confirmed["seq"], confirmed["hash"]):
+        # The next one may lead elsewhere.
+        session.give_up()
         raise JournalUnavailable(
-            "the database lacks what it had confirmed to this server: it was set back, or a standby that was "
+            "the database lacks what it had confirmed to this server: it was set back, or one that was "
             "behind has taken its place; nothing was recorded",
             fix="do not act; let an operator look what was lost and run `counterfoil restore --mark`; "
             "then start the server again",
