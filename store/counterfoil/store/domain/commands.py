@@ -19,6 +19,7 @@ __all__ = [
     "FindOperations",
     "FinishRun",
     "GrantAuthority",
+    "IssueToken",
     "Json",
     "Lookup",
     "OperationRef",
@@ -151,7 +152,8 @@ class ReceiptGiven:
     """A receipt as a caller gives it. `performed_at` is RFC 3339 text of the performing system's clock.
 
     `assurance` is "captured" or "verified" where the server itself took the receipt from a tool's result or
-    read the performing system; it never comes from a caller.
+    read the performing system; it never comes from a caller. Neither does `result`: what the tool answered,
+    whole, for whoever makes the same call again.
     """
 
     attempt: int | None = None
@@ -168,6 +170,7 @@ class ReceiptGiven:
     target: str | None = None
     args: Mapping[str, Json] | None = None
     assurance: str | None = None
+    result: Json = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -397,6 +400,16 @@ class GrantAuthority:
     why: str | None = None
     seen: str | None = None
     by_elicitation: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssueToken:
+    """A bearer token to be: what it is called, the SHA-256 of what it is, and how far and long it goes."""
+
+    name: str
+    sha256: str
+    scopes: tuple[str, ...]
+    lasts_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
