@@ -19,6 +19,7 @@ from counterfoil.store.postgres.faults import (
     closed,
     is_connection_lost,
     is_lost_race,
+    is_statement_gone,
     is_taken_key,
     sqlstate_of,
 )
@@ -198,6 +199,8 @@ class PostgresDatabase:
         self._gives_time = gives_time
         self._patience = patience
         self._is_closed = False
+        self._prepares = True
+        """Off once a prepared statement was not where it was prepared."""
         self._lent = 0
         self._turn = anyio.Lock()
         self._began: Begun | None = None
@@ -264,6 +267,7 @@ class PostgresDatabase:
                     )
             except _Retry as again:
                 cause = again.cause
+                self._prepares = self._prepares and not is_statement_gone(cause)
                 has_lost = has_lost or _may_repeat(cause)
                 taken += is_taken_key(cause)
                 if anyio.current_time() >= deadline or taken > _TAKEN_KEYS:
@@ -296,6 +300,8 @@ class PostgresDatabase:
         except PoolTimeout as error:
             raise self._none_free() from error
         self._lent += 1
+        if not self._prepares:
+            session.prepare_threshold = None
         try:
             yield session
         finally:
@@ -382,7 +388,7 @@ class PostgresDatabase:
 
 
 def _may_repeat(error: BaseException) -> bool:
-    return is_lost_race(error) or is_taken_key(error)
+    return is_lost_race(error) or is_taken_key(error) or is_statement_gone(error)
 
 
 _FACTS: Final = """
