@@ -8,6 +8,7 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
@@ -143,6 +144,13 @@ class Driver(ABC):
         assert code == 0, self.told()
         assert not self.model.problems, (self.model.problems, self.told())
 
+    def kill(self, running: Running) -> None:
+        """Kill a run with SIGKILL, and whatever it started: some clients give that a group of its own."""
+        running.kill()
+        for process in _left_behind(self.home):
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
     def told(self) -> str:
         """Give the end of what the client printed."""
         return self.log.read_text(errors="replace")[-4_000:] if self.log.exists() else ""
@@ -150,9 +158,7 @@ class Driver(ABC):
     def close(self) -> None:
         """Kill what a story has left running."""
         for running in self._runs:
-            running.kill()
-        for process in _left_behind(self.home):
-            os.kill(process, signal.SIGKILL)
+            self.kill(running)
 
 
 def _left_behind(home: Path) -> list[int]:

@@ -63,6 +63,7 @@ class Spool:
 def serve(spool: Spool) -> None:
     """Offer the spool over MCP, as any mail server of a vendor would."""
     from mcp.server import MCPServer
+    from mcp_types import ToolAnnotations
 
     server = MCPServer("spool")
 
@@ -71,7 +72,7 @@ def serve(spool: Spool) -> None:
         """Send a letter."""
         return spool.send(to, text, reference)
 
-    @server.tool(meta=ALWAYS_LOADED)
+    @server.tool(meta=ALWAYS_LOADED, annotations=ToolAnnotations(read_only_hint=True))
     def find_letters(reference: str) -> dict[str, list[dict[str, str]]]:
         """Find the letters that were sent with this reference."""
         return {"letters": spool.find(reference)}

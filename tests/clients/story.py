@@ -81,8 +81,31 @@ action = "mail.send"
 kind = "message"
 found = ['"message_id": "(?P<id>[^"]+)"']
 lookup = "find-letters REFERENCE"
+[[tools]]
+server = "spool"
+tool = "send_letter"
+lease_seconds = {BEGIN["lease_seconds"]}
+[tools.receipt]
+external_id = "$.message_id"
+kind = "message"
+[tools.lookup]
+tool = "find_letters"
+args = {{ reference = "{{args.reference}}" }}
+found = "$.letters[0]"
+external_id = "$.letters[0].message_id"
 """)
         return file
+
+    def gateway(self, work: Path) -> list[str]:
+        """Give the command of a gateway before the spool's server."""
+        options = ["--config", str(self.configure(work)), "--run", RUN, "--name", "spool"]
+        return [*self.counterfoil("gateway"), *options, "--", *self.spool_server]
+
+    def only_state(self) -> str:
+        """Give the state of the only operation in the journal, whatever its key."""
+        [operation] = self.ask("find", "--run", RUN)["operations"]
+        state: str = operation["state"]
+        return state
 
     def ask(self, *words: str) -> Any:
         """Run a person's command, and give its answer as JSON."""

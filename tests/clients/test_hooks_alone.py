@@ -24,7 +24,7 @@ def test_a_command_is_run_once_when_its_client_is_killed_before_its_end(
     first = client.start(prompt_of("first"))
     wait_for(lambda: bool(world.spool.letters()) or first.has_ended, "the letter")
     assert world.spool.letters(), (model.problems, client.told())
-    first.kill()
+    client.kill(first)
     world.spool.let_go()
 
     client.run(prompt_of("second"), resumes=True)

@@ -83,14 +83,14 @@ def test_a_slot_that_is_fired_twice_has_one_letter(
     killed = letta.start_scheduler()
     wait_for(lambda: bool(world.spool.letters()) or killed.has_ended, "the letter")
     begun = model.shown("firing")[0]
-    killed.kill()
+    letta.kill(killed)
     world.spool.let_go()
     run = begun.at("run")
     wait_for(lambda: world.state(run) == "in_doubt", "the end of the lease")
 
     again = letta.start_scheduler()
     wait_for(lambda: world.state(run) == "succeeded" or again.has_ended, "the second firing")
-    again.kill()
+    letta.kill(again)
 
     begun_again, found = model.shown("firing")[:2]
     assert begun_again.at("run") == run, "the machine was too slow: the second firing was for the next slot"

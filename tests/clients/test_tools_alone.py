@@ -55,7 +55,7 @@ def test_a_letter_is_sent_once_when_its_client_is_killed_before_the_receipt(
     first = client.start(prompt_of("first"))
     wait_for(lambda: bool(world.spool.letters()) or first.has_ended, "the letter")
     assert world.spool.letters(), (model.problems, client.told())
-    first.kill()
+    client.kill(first)
     world.spool.let_go()
     assert world.state() in ("in_progress", "in_doubt")
     wait_for(lambda: world.state() == "in_doubt", "the end of the lease")

@@ -179,13 +179,34 @@ async def test_who_lost_a_race_waits_for_those_that_lost_one_and_for_nobody_else
     assert [loser.passed for loser in losers] == [2, 2]
 
 
+async def test_who_lost_a_race_twice_runs_alone_and_loses_no_more(url: str, cluster: Cluster) -> None:
+    """Other writers wait for it, readers do not."""
+    loser = LateComer("late")
+    async with opened(url) as database, opened(url) as other:
+        with anyio.fail_after(WAIT_SECONDS):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(database.write, loser)
+                for number in range(2):
+                    await loser.reached[number].wait()
+                    await other.write(reading_and_making(f"first-{number}"))
+                    loser.go[number].set()
+                await loser.reached[2].wait()
+                tasks.start_soon(other.write, reading_and_making("next"))
+                while not cluster.run(_WAITS):
+                    await anyio.lowlevel.checkpoint()
+                assert await other.read(runs) == ["first-0", "first-1"]
+                loser.go[2].set()
+        assert await other.read(runs) == ["first-0", "first-1", "late", "next"]
+    assert loser.passed == 3
+
+
 class LateComer:
-    """Reads all runs and makes one, and is held before its commit, the first time and the second."""
+    """Reads all runs and makes one, and is held before its commit each time that it comes there."""
 
     def __init__(self, run: str) -> None:
         self._work = reading_and_making(run)
-        self.reached = (anyio.Event(), anyio.Event())
-        self.go = (anyio.Event(), anyio.Event())
+        self.reached = [anyio.Event() for _ in range(3)]
+        self.go = [anyio.Event() for _ in range(3)]
         self.passed = 0
 
     async def __call__(self, connection: Any) -> None:

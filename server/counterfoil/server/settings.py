@@ -157,7 +157,7 @@ def load_settings(
         http=configuration.http,
         effects=configuration.effects,
         projects=configuration.projects,
-        run=_short(environ.get("COUNTERFOIL_RUN")),
+        run=_run_name(environ.get("COUNTERFOIL_RUN")),
         tool_rules=configuration.tools,
         gateway=configuration.gateway,
     )
@@ -237,6 +237,19 @@ def _one_of(name: str, value: str, accepted: tuple[str, ...]) -> str:
 
 def _short(value: str | None) -> str | None:
     return value if value and len(value) <= 200 and value.isprintable() else None
+
+
+def _run_name(text: str | None) -> str | None:
+    """Give the run that the environment names; one that is no name is refused, not left out."""
+    if not text:
+        return None
+    from counterfoil.store.domain.names import normalize_name
+    from counterfoil.store.errors import InvalidArgument
+
+    try:
+        return normalize_name(text, field="COUNTERFOIL_RUN")
+    except InvalidArgument as fault:
+        raise SettingsError("COUNTERFOIL_RUN", fault.fix.partition(": ")[2]) from None
 
 
 def _has_traces(enabled: bool | None, environ: Mapping[str, str]) -> bool:

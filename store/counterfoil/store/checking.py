@@ -71,10 +71,12 @@ class Checker:
             return answer, state_of(operation, now) is State.IN_PROGRESS
 
         answer, is_moving = await self._view.database.read(work)
-        import anyio  # Loaded by whoever waits.
+        if not (is_moving and command.wait_seconds > 0):
+            return answer
+        import anyio  # Loaded by whoever waits: a process without an event loop may ask, and not wait.
 
         with anyio.move_on_after(command.wait_seconds):
-            while is_moving and command.wait_seconds > 0:
+            while is_moving:
                 await anyio.sleep(_POLL_SECONDS)
                 answer, is_moving = await self._view.database.read(work)
         return answer

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import orjson
@@ -109,7 +110,7 @@ def run_from_row(row: Row) -> Run:
             if not isinstance(value, expected):
                 raise TypeError(name)
         if data["holder"] is not None:
-            data["holder"] = _party(json.loads(data["holder"]))
+            data["holder"] = _party(orjson.loads(data["holder"]))
         return Run(**data)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise RunDamaged(escape_untrusted(str(data["run"]), limit=200)) from error
@@ -280,7 +281,7 @@ def _rebuild(
         types = set(map(type, part.values()))
         if bytes in types or (float in types and type(part.get("progress_fraction")) is not float):
             raise ValueError("a value is garbled, or of another type than its column")
-    links, clock = json.loads(row["links"]), json.loads(row["clock"])
+    links, clock = orjson.loads(row["links"]), orjson.loads(row["clock"])
     if not all(type(part) is list for part in links.values()):
         raise ValueError("links are lists")
     return Operation(
@@ -292,9 +293,9 @@ def _rebuild(
         created_at=row["created_at"],
         updated_at=row["updated_at"],
         since_floor=row["since_floor"],
-        description=Description(**json.loads(row["description"])),
-        began=None if row["began"] is None else _party(json.loads(row["began"])),
-        terms=terms_from_data(json.loads(row["terms"])),
+        description=Description(**orjson.loads(row["description"])),
+        began=None if row["began"] is None else _party(orjson.loads(row["began"])),
+        terms=terms_from_data(orjson.loads(row["terms"])),
         depends_on=tuple(links.get("depends_on", ())),
         satisfies=tuple(links.get("satisfies", ())),
         distinct_from=tuple(links.get("distinct_from", ())),
@@ -373,7 +374,7 @@ async def save_operation(
     else:
         name = {"namespace": after.namespace, "run": after.run, "key": after.key}
         await connection.execute("update_operation", {**name, **_standing_row(after, now)})
-        if any(getattr(before, fact) != getattr(after, fact) for fact in _TOLD):
+        if _told(before) != _told(after):
             await connection.execute("retell_operation", {**name, **_told_row(after)})
     if before is None or before.description.fingerprint != after.description.fingerprint:
         await connection.execute("save_fingerprint", {**place, "fingerprint": after.description.fingerprint})
@@ -467,7 +468,7 @@ def plain_columns(operation: Operation) -> dict[str, Any]:
 _LINKS = ("depends_on", "satisfies", "distinct_from")
 _CLOCK = {"boot": "clock_boot", "offset": "clock_offset", "at": "clock_at"}
 _PROGRESS = ("progress_message", "progress_fraction", "checkpoint", "progressed_at", "asked_context")
-_TOLD = ("terms", "began", *_LINKS, *_CLOCK.values(), *_PROGRESS)
+_told = attrgetter("terms", "began", *_LINKS, *_CLOCK.values(), *_PROGRESS)
 
 
 def _told_row(operation: Operation) -> dict[str, Any]:

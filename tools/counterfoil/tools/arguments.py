@@ -197,7 +197,7 @@ def _check_scalar(field: str, value: Any, limits: Limits) -> None:
 def _check_body(field: str, value: Any, limits: Limits) -> None:
     """Refuse a body that cannot be kept exactly as it was given, or is too large."""
     check_value(value, field=field)
-    size = len(plain_json(value).encode())
+    size = len(plain_json(value, is_checked=True).encode())
     limit = limits.of_body(field.rpartition(".")[2])
     if size > limit:
         raise TooLarge(field, size=size, limit=limit, unit="bytes")

@@ -38,8 +38,7 @@ _SHOWN = (
     "lookup",
     "conflict",
     "duplicates",
-    "requests",
-    "request",
+    "grants",
     "drift",
     "warnings",
 )

@@ -93,6 +93,8 @@ class Upstream:
         self.questions = Questions()
         self.log_level: str | None = None
         self.generation = 0
+        self._in_flight = 0
+        self._is_suspect = False
         self.introduction: Introduction | None = None
         self._wanted: set[str] = set()
         self._wanted_changed = anyio.Event()
@@ -108,6 +110,9 @@ class Upstream:
         Raises:
             Unreachable: the server cannot be started or reached, or does not speak the protocol.
         """
+        if self._is_suspect and self._in_flight == 0:
+            self._is_suspect = False
+            self._ended.set()
         if self._client is not None and not self._ended.is_set():
             return self._client
         async with self._lock:
@@ -241,6 +246,7 @@ class Upstream:
             BadAnswer: a result that does not fit the protocol.
         """
         client = await self.connected()
+        self._in_flight += 1
         try:
             result: dict[str, Any] = await client.session.send_request(
                 _RawRequest(method=method, params=dict(params or {})),
@@ -252,9 +258,15 @@ class Upstream:
                 # The SDK's own check lets a result of another shape pass where extensions may have theirs.
                 shape.validate_python(result, by_name=False)
             return result
+        except MCPError as error:
+            # Over HTTP a server that was started again knows nothing of the session: the next call makes one.
+            self._is_suspect |= self.spec.url is not None and error.error.code == types.INVALID_REQUEST
+            raise
         except (ValidationError, ValueError, RuntimeError) as error:
             logger.info("%s answered %s against the protocol: %s", self.name, method, _kind(error))
             raise BadAnswer(f"the answer of {self.name} does not fit the protocol") from None
+        finally:
+            self._in_flight -= 1
 
     async def notify(self, notification: types.ClientNotification) -> None:
         """Send a notification, if a connection stands."""

@@ -5,9 +5,10 @@ The body is judged as a line of stdin is (`wire.py`), and goes on to the SDK byt
 
 from collections.abc import Sequence
 
+import anyio
 from mcp_types import JSONRPCRequest
 from starlette.datastructures import MutableHeaders
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -20,7 +21,10 @@ from counterfoil.server.wire import Message as WireMessage
 from counterfoil.server.wire import Refusal, judge_line, sdk_message
 from counterfoil.tools.specification import ToolSpecification
 
-__all__ = ["Gate"]
+__all__ = ["LONGEST_BODY_SECONDS", "Gate"]
+
+LONGEST_BODY_SECONDS = 60
+"""Within which a body has to be there: the largest one in that time is 70 kB a second."""
 
 
 class Gate:
@@ -45,7 +49,14 @@ class Gate:
             # There are no streams to open and no sessions to end: every request stands alone.
             await Response(status_code=405, headers={"Allow": "POST"})(scope, receive, send)
             return
-        body = await self._body(scope, receive)
+        try:
+            with anyio.fail_after(LONGEST_BODY_SECONDS):
+                body = await self._body(scope, receive)
+        except TimeoutError:
+            await Response(status_code=408, headers={"Connection": "close"})(scope, receive, send)
+            return
+        except ClientDisconnect:
+            return
         if body is None:
             logger.info("a body over %d bytes was refused", self._longest_body)
             await too_large(self._longest_body)(scope, receive, send)

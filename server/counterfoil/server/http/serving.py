@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import anyio
 import uvicorn
@@ -84,7 +84,7 @@ async def _serve(
     async with Journals.holding(lambda: open_from(settings)) as journals:
 
         async def opened() -> "Journal":
-            return await journals.get()  # type: ignore[return-value]
+            return cast("Journal", await journals.get())
 
         metrics = Metrics(opened, drain, version=version)
         server = build_server(

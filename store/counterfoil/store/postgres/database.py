@@ -1,7 +1,7 @@
 """A journal in PostgreSQL: a pool of connections, serializable transactions, lost races run again."""
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -15,6 +15,7 @@ from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.failpoints import failpoint
 from counterfoil.store.postgres.address import FORM, shown_url
 from counterfoil.store.postgres.faults import (
+    LOCK_NOT_AVAILABLE,
     busy,
     closed,
     is_connection_lost,
@@ -27,6 +28,7 @@ from counterfoil.store.postgres.migrations import load_steps, migrate, schema_ve
 from counterfoil.store.postgres.session import (
     Begun,
     Patience,
+    Place,
     Session,
     SilentServer,
     answered,
@@ -256,24 +258,29 @@ class PostgresDatabase:
         # What follows is shielded nearly everywhere: who was cancelled before begins nothing.
         await anyio.lowlevel.checkpoint()
         deadline = anyio.current_time() + self._patience.statement_seconds
-        has_lost = False
-        tries = taken = 0
-        while True:
-            try:
-                async with self._in_line(deadline) if has_lost else nullcontext(), self._session() as session:
-                    line_seconds = deadline - anyio.current_time() if has_lost else None
-                    return await self._once(
-                        session, work, is_read_only=is_read_only, line_seconds=line_seconds
-                    )
-            except _Retry as again:
-                cause = again.cause
-                self._prepares = self._prepares and not is_statement_gone(cause)
-                has_lost = has_lost or _may_repeat(cause)
-                taken += is_taken_key(cause)
-                if anyio.current_time() >= deadline or taken > _TAKEN_KEYS:
-                    raise driver_fault(cause, statement="the work") from cause
-            await anyio.sleep(min(0.001 * 2**tries, 0.05) if tries and not has_lost else 0)
-            tries += 1
+        lost = taken = broken = 0
+        async with AsyncExitStack() as line:
+            while True:
+                place = Place.after(lost)
+                try:
+                    async with self._session() as session:
+                        seconds = deadline - anyio.current_time()
+                        return await self._once(
+                            session, work, is_read_only=is_read_only, place=place, line_seconds=seconds
+                        )
+                except _Retry as again:
+                    cause = again.cause
+                    self._prepares = self._prepares and not is_statement_gone(cause)
+                    if anyio.current_time() >= deadline or taken + is_taken_key(cause) > _TAKEN_KEYS:
+                        raise driver_fault(cause, statement="the work") from cause
+                    taken += is_taken_key(cause)
+                    if is_connection_lost(cause):
+                        await anyio.sleep(min(0.001 * 2**broken, 0.05))
+                        broken += 1
+                    else:
+                        lost += 1
+                        if lost == 1:
+                            await line.enter_async_context(self._in_line(deadline))
 
     @asynccontextmanager
     async def _in_line(self, deadline: float) -> AsyncIterator[None]:
@@ -324,16 +331,24 @@ class PostgresDatabase:
         )
 
     async def _once(
-        self, session: Session, work: Work[Result], *, is_read_only: bool, line_seconds: float | None
+        self, session: Session, work: Work[Result], *, is_read_only: bool, place: Place, line_seconds: float
     ) -> Result:
         patience = self._patience
         try:
             begun = await session.begin(
-                is_read_only=is_read_only, patience=patience, known=self._known, line_seconds=line_seconds
+                is_read_only=is_read_only,
+                patience=patience,
+                known=self._known,
+                place=place,
+                line_seconds=line_seconds,
             )
         except psycopg.Error as error:
             # Nothing was done yet: one that broke while nobody used it is no reason to refuse the call.
-            if is_connection_lost(error) or is_lost_race(error):
+            if (
+                is_connection_lost(error)
+                or is_lost_race(error)
+                or (place is Place.ALONE and sqlstate_of(error) == LOCK_NOT_AVAILABLE)
+            ):
                 raise _Retry(error) from error
             raise driver_fault(error, statement="BEGIN") from error
         except SilentServer as error:

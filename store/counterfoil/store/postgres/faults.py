@@ -8,6 +8,7 @@ from counterfoil.store.errors import Fault, JournalUnavailable
 from counterfoil.store.statements import StatementRefused
 
 __all__ = [
+    "LOCK_NOT_AVAILABLE",
     "closed",
     "fault_for",
     "is_connection_lost",
@@ -53,6 +54,7 @@ _FAULTS: Final[dict[str, tuple[str, str, bool]]] = {
 }
 _UNREACHABLE: Final = ("the database cannot be reached, or its connection was lost", _LATER, True)
 
+LOCK_NOT_AVAILABLE: Final = "55P03"
 _LOST: Final = ("08", "57P", "25P03", "25P04")
 
 

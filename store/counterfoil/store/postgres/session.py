@@ -6,6 +6,7 @@ depends on who used the connection before, and that message costs one round trip
 
 from collections.abc import Awaitable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Final, Self, TypeVar
 
 import anyio
@@ -24,6 +25,7 @@ __all__ = [
     "SCHEMA",
     "Begun",
     "Patience",
+    "Place",
     "Session",
     "SilentServer",
     "answered",
@@ -42,11 +44,11 @@ no standby has it. A transaction that only reads waits for nothing: a call sent 
 record here and be told that it is kept, and a failover would prove that wrong.
 """
 
-_IN_LINE: Final = f"""
-    SET LOCAL lock_timeout = {{}};
-    LOCK TABLE {SCHEMA}.schema_version IN SHARE UPDATE EXCLUSIVE MODE;
+_LINE: Final = f"""
+    SET LOCAL lock_timeout = {{lock_timeout}};
+    LOCK TABLE {SCHEMA}.schema_version IN {{mode}} MODE;
 """
-"""Waits for all others that lost a race, of whatever server, and for nobody else; for so many milliseconds.
+"""Takes a writer's place among the others; see `Place`.
 
 It comes before the first SELECT, and so before the snapshot: what those before committed is seen. To ask for
 an advisory lock is a SELECT, which would see what was there before the wait, and lose again.
@@ -69,6 +71,23 @@ class Patience:
     busy_seconds: float = 5.0
     statement_seconds: float = 20.0
     silence_seconds: float = 25.0
+
+
+class Place(Enum):
+    """Beside which other writers a transaction runs: the mode of its lock on the schema's version.
+
+    `FREE`: beside all but one that is alone. `IN_LINE`: as well, but one after the other of those in line, of
+    whatever server. `ALONE`: beside nobody, so that it cannot lose a race. Who reads only is barred by none.
+    """
+
+    FREE = "ROW SHARE"
+    IN_LINE = "SHARE UPDATE EXCLUSIVE"
+    ALONE = "EXCLUSIVE"
+
+    @classmethod
+    def after(cls, lost: int) -> "Place":
+        """Give the place of one that has lost so many races."""
+        return (cls.FREE, cls.IN_LINE, cls.ALONE)[min(lost, 2)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,18 +145,24 @@ class Session(psycopg.AsyncConnection[DictRow]):
         return await cls.connect(conninfo, autocommit=True)
 
     async def begin(
-        self, *, is_read_only: bool, patience: Patience, known: int, line_seconds: float | None = None
+        self,
+        *,
+        is_read_only: bool,
+        patience: Patience,
+        known: int,
+        place: Place = Place.FREE,
+        line_seconds: float = 0.0,
     ) -> Begun:
         """Begin a transaction, and look at what may have changed since the last one.
 
-        `line_seconds`: stand in line for so long with all others of the journal that lost a race.
+        `place`: beside which other writers; `line_seconds`: how long at most to stand in line for it.
 
         Raises:
             JournalUnavailable: the server would not make a commit durable, or the journal is not there.
             UnsupportedVersion: a newer program has migrated it.
             psycopg.Error, SilentServer: as the driver raises them.
         """
-        cursor = await answered(self.execute(_begin(is_read_only, patience, line_seconds)), patience)
+        cursor = await answered(self.execute(_begin(is_read_only, patience, place, line_seconds)), patience)
         while cursor.nextset():
             pass
         row = await cursor.fetchone()
@@ -218,16 +243,19 @@ async def answered(call: Awaitable[Result], patience: Patience) -> Result:
     raise SilentServer
 
 
-def _begin(is_read_only: bool, patience: Patience, line_seconds: float | None) -> str:
+def _begin(is_read_only: bool, patience: Patience, place: Place, line_seconds: float) -> str:
     statement = round(patience.statement_seconds * 1000)
-    line = "" if line_seconds is None else _IN_LINE.format(max(1, round(line_seconds * 1000)))
+    busy = round(patience.busy_seconds * 1000)
+    # Whoever waits to be alone keeps others waiting: less long than they have patience.
+    waits = {Place.FREE: busy, Place.IN_LINE: max(1, round(line_seconds * 1000)), Place.ALONE: busy // 2}
+    line = "" if is_read_only else _LINE.format(lock_timeout=waits[place], mode=place.value)
     mode = "REPEATABLE READ READ ONLY" if is_read_only else "SERIALIZABLE READ WRITE"
     return f"""
         BEGIN ISOLATION LEVEL {mode};
         {line}
         SET LOCAL search_path = {SCHEMA}, pg_temp;
         SET LOCAL statement_timeout = {statement};
-        SET LOCAL lock_timeout = {round(patience.busy_seconds * 1000)};
+        SET LOCAL lock_timeout = {busy};
         SET LOCAL idle_in_transaction_session_timeout = {statement};
         -- What was read is held against other writers: by way of an index less than the whole table.
         SET LOCAL enable_seqscan = off;

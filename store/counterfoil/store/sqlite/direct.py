@@ -45,6 +45,7 @@ def open_directly(
         wait=wait,
         sqlite_version=sqlite3.sqlite_version_info,
         mounts=MOUNTS,
+        is_thorough=False,
     )
     try:
         raw = sqlite3.connect(uri_of(opened.path), uri=True, isolation_level=None, timeout=0.01)
