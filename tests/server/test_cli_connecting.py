@@ -19,10 +19,11 @@ __all__ = ["cli", "journal"]
 
 COMMANDS = (
     *("runs", "plan", "show", "find", "tail", "reconcile", "close", "check", "doctor", "verify"),
-    *("serve", "config", "demo", "release", "finish"),
-    *("grant", "requests", "token", "spec", "export", "import", "backup", "restore", "prune", "migrate"),
+    *("serve", "config", "hook", "gateway", "demo", "release", "finish", "install", "uninstall"),
+    *("grant", "requests", "spec", "export", "import", "backup", "restore", "prune", "migrate"),
+    *("copy", "token"),
 )
-LATER = ("copy", "gateway", "hook", "install", "uninstall", "console")
+LATER = ("console",)
 HELLO = {
     "jsonrpc": "2.0",
     "id": 0,

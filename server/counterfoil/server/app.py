@@ -43,7 +43,7 @@ from counterfoil.tools.begin_run import BEGIN_RUN
 from counterfoil.tools.catalogue import ALL_TOOLS, CORE_TOOLS
 from counterfoil.tools.schema import input_schema, output_schema
 from counterfoil.tools.specification import ToolSpecification
-from counterfoil.tools.text import bounded, written
+from counterfoil.tools.text import told
 
 if TYPE_CHECKING:
     from counterfoil.server.telemetry import Telemetry
@@ -223,7 +223,7 @@ class _ToolCalls:
         is_nameless = caller.conversation is None and not access.client.is_lasting
         if is_nameless and answer.get("next") in ("perform", "continue") and tool in _HOLDING:
             answer = {**answer, "warnings": [*(answer.get("warnings") or ()), _NAMELESS]}
-        return _result(bounded(answer, way=tool.way_to_rest)), str(answer.get("next"))
+        return _result(*told(answer, way=tool.way_to_rest)), str(answer.get("next"))
 
 
 def _listed(tool: ToolSpecification) -> Tool:
@@ -244,9 +244,9 @@ def _listed(tool: ToolSpecification) -> Tool:
     )
 
 
-def _result(answer: dict[str, Any]) -> CallToolResult:
+def _result(answer: dict[str, Any], text: str) -> CallToolResult:
     """Say the answer twice: clients show either the text or the structured content."""
-    return CallToolResult(content=[TextContent(type="text", text=written(answer))], structured_content=answer)
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=answer)
 
 
 def _error(text: str) -> CallToolResult:

@@ -11,7 +11,7 @@ from counterfoil.tools.inputs import SHORTEST_CALL_ID, Input, WritingInput
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
-__all__ = ["ClientInfo", "caller_of", "known_client", "meta_of"]
+__all__ = ["ClientInfo", "caller_of", "known_client", "meta_of", "relayed_caller"]
 
 _LONGEST_NAME = 200
 
@@ -86,6 +86,24 @@ def caller_of(*, tool: str, meta: Mapping[str, Any], client: ClientInfo, argumen
         or client.traceparent
         or traceparent_or_none(trace and trace.traceparent),
         call_id=given or usable,
+    )
+
+
+def relayed_caller(*, tool: str, meta: Mapping[str, Any], client: ClientInfo) -> Caller:
+    """Give the caller whose tool call is recorded on its behalf.
+
+    The client's own id of the call is kept for the trace and is no call id of the journal: a call that is
+    sent again must not get the same permission again from whoever passes it on.
+    """
+    return Caller(
+        connection=client.connection,
+        principal=client.principal,
+        conversation=_first(meta, _CONVERSATIONS) or client.conversation,
+        client=client.client,
+        client_version=client.client_version,
+        tool=tool,
+        tool_call=_first(meta, _CALL_IDS),
+        traceparent=traceparent_or_none(meta.get("traceparent")) or client.traceparent,
     )
 
 

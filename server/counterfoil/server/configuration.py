@@ -4,6 +4,7 @@ Sections that nothing acts on yet are held to their form all the same, so that a
 """
 
 import difflib
+import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -14,18 +15,23 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from counterfoil.store.domain.instants import parse_rfc3339
 from counterfoil.store.domain.model import ConfiguredGrant
+from counterfoil.store.domain.names import normalize_name
 from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.limits import Limits
 
 if TYPE_CHECKING:
+    from counterfoil.server.gateway.servers import GatewaySettings
+    from counterfoil.server.hooks.rules.rule import EffectRules
     from counterfoil.server.http.settings import HttpSettings
     from counterfoil.server.probes.probe import Probe
+    from counterfoil.server.rules.tool_rule import ToolRule
 
 __all__ = [
     "AssuranceRule",
     "AuthorityRule",
     "Configuration",
     "DuplicateRule",
+    "ProjectRun",
     "SettingsError",
     "read_configuration",
 ]
@@ -78,6 +84,14 @@ class DuplicateRule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectRun:
+    """Which run the calls of a project belong to: `path` is its folder, absolute."""
+
+    path: str
+    run: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
     """What the file says, defaults filled in."""
 
@@ -97,6 +111,10 @@ class Configuration:
     operator_secret_sha256: str | None = None
     telemetry: bool | None = None
     http: "HttpSettings | None" = None
+    effects: "EffectRules | None" = None
+    projects: tuple[ProjectRun, ...] = ()
+    tools: "tuple[ToolRule, ...]" = ()
+    gateway: "GatewaySettings | None" = None
 
 
 _Rule = TypeVar("_Rule", AuthorityRule, AssuranceRule, DuplicateRule)
@@ -143,6 +161,10 @@ def _configuration(path: Path, document: dict[str, Any]) -> Configuration:
             "operator",
             "telemetry",
             "http",
+            "effects",
+            "hooks",
+            "tools",
+            "gateway",
         ),
     )
     defaults = _table("defaults", document)
@@ -155,6 +177,8 @@ def _configuration(path: Path, document: dict[str, Any]) -> Configuration:
     _known("telemetry", telemetry, ("enabled",))
     drift = _table("drift", document)
     probes = _table("probes", document)
+    hooks = _table("hooks", document)
+    _known("hooks", hooks, ("projects",))
     return Configuration(
         path=path,
         journal=_text("journal", document["journal"]) if "journal" in document else None,
@@ -183,6 +207,10 @@ def _configuration(path: Path, document: dict[str, Any]) -> Configuration:
         operator_secret_sha256=_digest("operator.secret_sha256", operator.get("secret_sha256")),
         telemetry=_switch("telemetry.enabled", telemetry.get("enabled")),
         http=_http(document),
+        effects=_effects(document["effects"]) if "effects" in document else None,
+        projects=tuple(_project(f"hooks.{name}", table) for name, table in _tables("projects", hooks)),
+        tools=tuple(_tool_rule(name, table) for name, table in _tables("tools", document)),
+        gateway=_gateway(document["gateway"]) if "gateway" in document else None,
     )
 
 
@@ -296,6 +324,52 @@ def _http(document: Mapping[str, Any]) -> "HttpSettings | None":
     try:
         return read_http_settings(_table("http", document))
     except HttpProblem as problem:
+        raise _Wrong(problem.name, problem.problem) from None
+
+
+def _effects(value: Any) -> "EffectRules":
+    # Loaded here, as probes are.
+    from counterfoil.server.hooks.rules.reading import RuleProblem, read_rules
+
+    try:
+        return read_rules(value)
+    except RuleProblem as problem:
+        raise _Wrong(problem.name, problem.problem) from None
+
+
+def _project(name: str, table: Mapping[str, Any]) -> ProjectRun:
+    _known(name, table, ("path", "run"))
+    for needed in ("path", "run"):
+        if needed not in table:
+            raise _Wrong(f"{name}.{needed}", "it is missing")
+    path = Path(_text(f"{name}.path", table["path"])).expanduser()
+    if not path.is_absolute():
+        raise _Wrong(f"{name}.path", "it is the absolute path of a folder")
+    try:
+        run = normalize_name(_text(f"{name}.run", table["run"]), field="run")
+    except InvalidArgument as fault:
+        raise _Wrong(f"{name}.run", fault.fix) from None
+    return ProjectRun(path=os.path.realpath(path), run=run)
+
+
+def _tool_rule(name: str, table: Mapping[str, Any]) -> "ToolRule":
+    # Loaded here, like probes: a server that nobody gave such rules needs none of it.
+    from counterfoil.server.probes.table import ProbeProblem
+    from counterfoil.server.rules.reading import read_tool_rule
+
+    try:
+        return read_tool_rule(name, table)
+    except ProbeProblem as problem:
+        raise _Wrong(problem.name, problem.problem) from None
+
+
+def _gateway(value: Any) -> "GatewaySettings":
+    from counterfoil.server.gateway.servers import read_gateway
+    from counterfoil.server.probes.table import ProbeProblem
+
+    try:
+        return read_gateway(value)
+    except ProbeProblem as problem:
         raise _Wrong(problem.name, problem.problem) from None
 
 

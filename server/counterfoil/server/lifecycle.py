@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     from counterfoil.server.journals import JournalOpener
     from counterfoil.server.settings import Settings
 
-__all__ = ["Ending", "serve"]
+__all__ = ["GATEWAY_PATIENCE_SECONDS", "Ending", "serve"]
 
 PATIENCE_SECONDS = 1.5
 """From the first sign of the end to the last resort; the promise is two seconds."""
+
+GATEWAY_PATIENCE_SECONDS = 6.0
+"""A gateway gives the servers behind it two seconds to end by themselves, and two more at SIGTERM."""
 
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -34,8 +37,9 @@ class Ending:
     process with code 0, since nothing is open.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, patience_seconds: float = PATIENCE_SECONDS) -> None:
         self.stop: Callable[[], object] | None = None
+        self._patience_seconds = patience_seconds
         self._is_armed = False
 
     def heed_signals(self) -> None:
@@ -44,10 +48,10 @@ class Ending:
             signal.signal(number, self._on_signal)
 
     def arm(self) -> None:
-        """Start the last resort: PATIENCE_SECONDS from the first call on, the process is gone."""
+        """Start the last resort: so many seconds from the first call on, the process is gone."""
         if not self._is_armed:
             self._is_armed = True
-            threading.Thread(target=_end_later, name="last-resort", daemon=True).start()
+            threading.Thread(target=self._end_later, name="last-resort", daemon=True).start()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.stop is None:
@@ -55,10 +59,9 @@ class Ending:
         self.arm()
         self.stop()
 
-
-def _end_later() -> None:
-    time.sleep(PATIENCE_SECONDS)
-    os._exit(0)
+    def _end_later(self) -> None:
+        time.sleep(self._patience_seconds)
+        os._exit(0)
 
 
 def serve(

@@ -1,14 +1,16 @@
-"""The command `counterfoil`: serving goes the short way, everything a person asks for goes through `people`.
+"""The command `counterfoil`: serving and hooks go a short way, all that a person asks for through `people`.
 
-The short way reads its few options by hand, because what prints tables and help would otherwise be loaded
-before the first message is answered.
+The short ways read their few options by hand, because what prints tables and help would otherwise be loaded
+before the first message, or the call, is answered.
 """
 
 import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    # Not even `typing` is loaded: a client runs a hook at every call, and most are no effects.
+    from collections.abc import Mapping, Sequence
+
     from counterfoil.server.lifecycle import Ending
 
 __all__ = ["main", "run_server"]
@@ -19,9 +21,15 @@ DONE, REFUSED, USAGE, UNAVAILABLE = 0, 1, 2, 3
 SERVE_OPTIONS = ("journal", "namespace", "config", "log", "tools")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: "Sequence[str] | None" = None) -> int:
     """Run the command line and give the exit code: 0 done, 1 refused, 2 usage, 3 journal unavailable."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["hook"]:
+        from counterfoil.server.hooks.entry import run_hook
+
+        code = run_hook(words[1:])
+        if code is not None:
+            return code
     flags = _serve_flags(words)
     if flags is not None:
         from counterfoil.server.lifecycle import Ending
@@ -34,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return run(words)
 
 
-def run_server(flags: Mapping[str, str | None], *, ending: "Ending | None" = None) -> int:
+def run_server(flags: "Mapping[str, str | None]", *, ending: "Ending | None" = None) -> int:
     """Serve MCP over stdio with these flags until the client goes; give the exit code."""
     from counterfoil.server.lifecycle import serve
     from counterfoil.server.opener import journal_opener
@@ -52,7 +60,7 @@ def run_server(flags: Mapping[str, str | None], *, ending: "Ending | None" = Non
     return serve(settings, journal_opener(settings), version=version(), ending=ending)
 
 
-def _serve_flags(words: Sequence[str]) -> dict[str, str | None] | None:
+def _serve_flags(words: "Sequence[str]") -> dict[str, str | None] | None:
     """Give the flags if the words plainly mean serving over stdio; None if click has to look at them."""
     flags: dict[str, str | None] = {}
     rest = iter(words)

@@ -1,8 +1,8 @@
 """Opens the journal that the settings name, under their policy and this machine's clock."""
 
 import secrets
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from counterfoil.store.journal import Journal
     from counterfoil.store.probing import Prober
 
-__all__ = ["journal_opener", "open_from", "policy_of", "prober_of"]
+__all__ = ["journal_opener", "open_directly_from", "open_from", "policy_of", "prober_of"]
 
 _SECRET_BYTES = 32
 """The key of an HMAC-SHA-256 is as long as its digest."""
@@ -28,12 +28,16 @@ def journal_opener(settings: "Settings") -> "JournalOpener":
 
 
 @asynccontextmanager
-async def open_from(settings: "Settings", *, is_made: bool = True) -> "AsyncIterator[Journal]":
+async def open_from(
+    settings: "Settings", *, is_made: bool = True, key_of: "Journal | None" = None
+) -> "AsyncIterator[Journal]":
     """Open the journal of `settings`; closed when the block ends.
 
-    Where there is none it is made, unless it would be one in PostgreSQL and `is_made` is off.
+    Where there is none it is made, unless it would be one in PostgreSQL and `is_made` is off; with `key_of`,
+    under the key of that journal.
 
     Raises:
+        Forbidden: one is there, under another key than `key_of`.
         JournalUnavailable, UnsupportedVersion: it cannot be used, with the reason.
     """
     # Loaded here so that a server answers its first message before it loads a database.
@@ -44,6 +48,7 @@ async def open_from(settings: "Settings", *, is_made: bool = True) -> "AsyncIter
     async with open_journal(
         settings.place,
         is_made=is_made,
+        key_of=key_of,
         fresh=fresh,
         namespace=settings.namespace,
         policy=policy_of(settings),
@@ -52,6 +57,32 @@ async def open_from(settings: "Settings", *, is_made: bool = True) -> "AsyncIter
         redact_names=settings.redact_names,
         redact_patterns=settings.redact_patterns,
         prober=prober_of(settings),
+    ) as journal:
+        yield journal
+
+
+@contextmanager
+def open_directly_from(settings: "Settings") -> "Iterator[Journal]":
+    """Open the journal in the file of `settings` without an event loop; closed when the block ends.
+
+    Raises:
+        JournalUnavailable, UnsupportedVersion: it cannot be used, with the reason.
+    """
+    from counterfoil.server.clock import read_clock
+    from counterfoil.store.opening import Fresh, open_journal_directly
+
+    if settings.journal_path is None:
+        raise LookupError("only a journal in a file can be opened directly")
+    fresh = Fresh(journal_id=f"jr_{secrets.token_hex(12)}", secret=secrets.token_hex(_SECRET_BYTES))
+    with open_journal_directly(
+        settings.journal_path,
+        fresh=fresh,
+        namespace=settings.namespace,
+        policy=policy_of(settings),
+        clock=read_clock,
+        limits=settings.limits,
+        redact_names=settings.redact_names,
+        redact_patterns=settings.redact_patterns,
     ) as journal:
         yield journal
 

@@ -4,7 +4,7 @@ Their words and texts are in the tools floor. Nothing depends on a client that s
 """
 
 import json
-from collections.abc import Awaitable, Collection
+from collections.abc import Awaitable, Collection, Mapping
 from typing import Literal, TypeVar
 
 from mcp.shared.exceptions import MCPError
@@ -44,6 +44,9 @@ from counterfoil.tools.prompts import PROMPTS, prompt_text
 from counterfoil.tools.resources import RESOURCES, TEMPLATES, Reading, read_resource
 
 __all__ = ["Resources"]
+
+_LONGEST_URI = 2_000
+"""Characters of an address that an error repeats; none of ours is nearly so long."""
 
 Given = TypeVar("Given")
 
@@ -116,7 +119,7 @@ class Resources:
             )
             return await read_resource(params.uri, access.journals, caller)
 
-        reading = await self._or_error(read())
+        reading = await self._or_error(read(), uri=params.uri)
         contents = TextResourceContents(uri=params.uri, mime_type=reading.mime_type, text=reading.text)
         return ReadResourceResult(contents=[contents])
 
@@ -175,17 +178,21 @@ class Resources:
         values, has_more = await self._or_error(names())
         return CompleteResult(completion=Completion(values=values, has_more=has_more))
 
-    async def _or_error(self, given: Awaitable[Given]) -> Given:
-        """Await, and tell faults as a JSON-RPC error that carries the same object as a tool error does."""
+    async def _or_error(self, given: Awaitable[Given], *, uri: str | None = None) -> Given:
+        """Await, and tell faults as a JSON-RPC error that carries the same object as a tool error does.
+
+        Where a resource was read, its `uri` as well, as the protocol has it.
+        """
+        more = {} if uri is None else {"uri": self._redactor.redact_text(uri[:_LONGEST_URI])}
         try:
             return await given
         except Fault as fault:
             logger.info("a request was answered with the fault %s", fault.code)
             code = INVALID_PARAMS if isinstance(fault, _CALLERS_DOING) else INTERNAL_ERROR
-            raise _error(code, fault, self._redactor) from None
+            raise _error(code, fault, self._redactor, more) from None
         except Exception:
             logger.exception("a request failed")
-            raise _error(INTERNAL_ERROR, internal_fault(), self._redactor) from None
+            raise _error(INTERNAL_ERROR, internal_fault(), self._redactor, more) from None
 
 
 async def _kind_of(params: CompleteRequestParams) -> Literal["run", "operation"] | None:
@@ -209,6 +216,6 @@ async def _kind_of(params: CompleteRequestParams) -> Literal["run", "operation"]
     return "run" if named == "run" else "operation" if named == "operation" else None
 
 
-def _error(code: int, fault: Fault, redactor: Redactor) -> MCPError:
+def _error(code: int, fault: Fault, redactor: Redactor, more: Mapping[str, str]) -> MCPError:
     told = json.loads(fault_text(fault, redactor=redactor))
-    return MCPError(code=code, message=f"{told['message']}. {told['fix']}", data=told)
+    return MCPError(code=code, message=f"{told['message']}. {told['fix']}", data={**told, **more})

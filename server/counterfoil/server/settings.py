@@ -19,16 +19,21 @@ from counterfoil.server.configuration import (
     AuthorityRule,
     Configuration,
     DuplicateRule,
+    ProjectRun,
     SettingsError,
     read_configuration,
 )
+from counterfoil.server.places import configuration_folder, data_folder, home
 from counterfoil.server.traceparent import traceparent_or_none
 from counterfoil.store.domain.model import ConfiguredGrant
 from counterfoil.store.limits import Limits
 
 if TYPE_CHECKING:
+    from counterfoil.server.gateway.servers import GatewaySettings
+    from counterfoil.server.hooks.rules.rule import EffectRules
     from counterfoil.server.http.settings import HttpSettings
     from counterfoil.server.probes.probe import Probe
+    from counterfoil.server.rules.tool_rule import ToolRule
 
 __all__ = ["Settings", "SettingsError", "is_namespace", "load_settings"]
 
@@ -45,7 +50,9 @@ class Settings:
     `journal` is the URL as it may be shown; `journal_path` is the file that it names, None for a database of
     PostgreSQL, which `journal_url` names, password and all. `operator_secret_sha256` is what an
     operator's secret is compared with. `conversation` and `traceparent` are what the environment tells of the
-    caller. `has_traces`: spans are wanted.
+    caller. `has_traces`: spans are wanted. `run` is the run that the environment names for calls which are
+    recorded on behalf of an agent, `projects` are the runs of whole projects. `effects` are the operator's
+    own rules of which commands are effects, `tool_rules` those of tools.
     """
 
     journal: str
@@ -73,6 +80,11 @@ class Settings:
     traceparent: str | None = None
     has_traces: bool = False
     http: "HttpSettings | None" = None
+    effects: "EffectRules | None" = None
+    projects: tuple[ProjectRun, ...] = ()
+    run: str | None = None
+    tool_rules: "tuple[ToolRule, ...]" = ()
+    gateway: "GatewaySettings | None" = None
 
     @property
     def place(self) -> Path | str:
@@ -105,12 +117,12 @@ def load_settings(
     path: Path | None = None
     database: str | None = None
     if url is None:
-        path = _data_folder(environ, platform) / "journal.db"
+        path = Path(data_folder(environ, platform)) / "journal.db"
         url = f"sqlite://{path}"
     elif url.startswith(("postgresql:", "postgres:")):
         database, url = url, _shown(url)
     else:
-        path = _journal_path(url, _home(environ))
+        path = _journal_path(url, Path(home(environ)))
     namespace = chosen("namespace") or configuration.namespace
     if not is_namespace(namespace):
         raise SettingsError(
@@ -143,6 +155,11 @@ def load_settings(
         traceparent=traceparent_or_none(environ.get("TRACEPARENT")),
         has_traces=_has_traces(configuration.telemetry, environ),
         http=configuration.http,
+        effects=configuration.effects,
+        projects=configuration.projects,
+        run=_run_name(environ.get("COUNTERFOIL_RUN")),
+        tool_rules=configuration.tools,
+        gateway=configuration.gateway,
     )
 
 
@@ -157,33 +174,8 @@ def _configuration(named: str | None, environ: Mapping[str, str], platform: str)
         if not path.is_file():
             raise SettingsError("config", f"there is no file {path}")
         return read_configuration(path)
-    path = _configuration_folder(environ, platform) / "counterfoil.toml"
+    path = Path(configuration_folder(environ, platform)) / "counterfoil.toml"
     return read_configuration(path) if path.is_file() else Configuration()
-
-
-def _home(environ: Mapping[str, str]) -> Path:
-    return Path(environ.get("HOME") or os.path.expanduser("~"))
-
-
-def _configuration_folder(environ: Mapping[str, str], platform: str) -> Path:
-    if named := _absolute(environ.get("XDG_CONFIG_HOME")):
-        return named / "counterfoil"
-    if platform == "darwin":
-        return _home(environ) / "Library" / "Application Support" / "counterfoil"
-    return _home(environ) / ".config" / "counterfoil"
-
-
-def _data_folder(environ: Mapping[str, str], platform: str) -> Path:
-    if named := _absolute(environ.get("XDG_DATA_HOME")):
-        return named / "counterfoil"
-    if platform == "darwin":
-        return _home(environ) / "Library" / "Application Support" / "counterfoil"
-    return _home(environ) / ".local" / "share" / "counterfoil"
-
-
-def _absolute(folder: str | None) -> Path | None:
-    """Give a folder of the XDG specification, which says that a relative one is to be ignored."""
-    return Path(folder) if folder and Path(folder).is_absolute() else None
 
 
 def _shown(url: str) -> str:
@@ -245,6 +237,19 @@ def _one_of(name: str, value: str, accepted: tuple[str, ...]) -> str:
 
 def _short(value: str | None) -> str | None:
     return value if value and len(value) <= 200 and value.isprintable() else None
+
+
+def _run_name(text: str | None) -> str | None:
+    """Give the run that the environment names; one that is no name is refused, not left out."""
+    if not text:
+        return None
+    from counterfoil.store.domain.names import normalize_name
+    from counterfoil.store.errors import InvalidArgument
+
+    try:
+        return normalize_name(text, field="COUNTERFOIL_RUN")
+    except InvalidArgument as fault:
+        raise SettingsError("COUNTERFOIL_RUN", fault.fix.partition(": ")[2]) from None
 
 
 def _has_traces(enabled: bool | None, environ: Mapping[str, str]) -> bool:

@@ -2,18 +2,17 @@
 
 from typing import Any
 
-import anyio
-
 from counterfoil.store.domain.canonical import plain_json
 from counterfoil.store.domain.commands import Caller, CheckOperation
 from counterfoil.store.domain.instants import Instant, rfc3339
 from counterfoil.store.domain.model import Operation, Party, State
 from counterfoil.store.domain.plan import Step
 from counterfoil.store.domain.states import decision_at, is_unresolved, state_of
-from counterfoil.store.errors import Ambiguous, InvalidArgument, NotFound
+from counterfoil.store.errors import Ambiguous, BodyDamaged, InvalidArgument, NotFound
 from counterfoil.store.preparing import Reference
 from counterfoil.store.presenting import (
     answer_head,
+    body_damaged,
     body_gone,
     escaped_json,
     reads_as_it_is,
@@ -72,8 +71,12 @@ class Checker:
             return answer, state_of(operation, now) is State.IN_PROGRESS
 
         answer, is_moving = await self._view.database.read(work)
+        if not (is_moving and command.wait_seconds > 0):
+            return answer
+        import anyio  # Loaded by whoever waits: a process without an event loop may ask, and not wait.
+
         with anyio.move_on_after(command.wait_seconds):
-            while is_moving and command.wait_seconds > 0:
+            while is_moving:
                 await anyio.sleep(_POLL_SECONDS)
                 answer, is_moving = await self._view.database.read(work)
         return answer
@@ -227,10 +230,13 @@ class Checker:
         self, connection: Connection, operation: Operation, command: CheckOperation
     ) -> dict[str, Any]:
         """Give a stretch of a recorded body; what is put together from all of them is the body, unchanged."""
-        text = await self._text_of(connection, operation, command.detail)
+        was_there = _digest_of(operation, command.detail) or ""
+        try:
+            text = await self._text_of(connection, operation, command.detail)
+        except BodyDamaged:
+            return {"detail": command.detail, "recorded": False, **body_damaged(was_there)}
         if text is None:
-            was_there = _digest_of(operation, command.detail)
-            gone = {} if was_there is None else body_gone(was_there)
+            gone = body_gone(was_there) if was_there else {}
             return {"detail": command.detail, "recorded": False, **gone}
         value = value_of(text)
         is_text = isinstance(value, str) and reads_as_it_is(value)
@@ -289,6 +295,9 @@ def _digest_of(operation: Operation, detail: str) -> str | None:
 
 
 async def _value_of(connection: Connection, operation: Operation, digest: str) -> Any:
-    """Give the value of a body, or what is left of one that was pruned."""
-    text = await read_body(connection, operation, digest)
+    """Give the value of a body, or what is left of one that was pruned or is damaged."""
+    try:
+        text = await read_body(connection, operation, digest)
+    except BodyDamaged:
+        return body_damaged(digest)
     return body_gone(digest) if text is None else value_of(text)

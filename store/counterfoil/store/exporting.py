@@ -24,7 +24,7 @@ from counterfoil.store.resolving import no_such_run
 from counterfoil.store.viewing import Viewer
 
 if TYPE_CHECKING:
-    from counterfoil.store.planning import JournalIdentity
+    from counterfoil.store.journal_identity import JournalIdentity
 
 __all__ = ["FORMAT", "VERSION", "Exporter"]
 

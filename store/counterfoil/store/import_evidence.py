@@ -69,6 +69,7 @@ class Evidence:
             assurance=min(receipt.assurance, Assurance.REPORTED),
             attempt=self._attempt_here(receipt.attempt),
             satisfies=receipt.satisfies,
+            result_digest=receipt.result_digest,
             belongs_to_another=belongs_to_another,
         )
         if receipt.is_undo:

@@ -6,12 +6,12 @@ comes back was durable before it was said.
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any, Literal, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from counterfoil.store.auditing import Auditor
-from counterfoil.store.authorizing import Authorizing
+from counterfoil.store.attending import Attendance, Attending, Mark, Recorded
+from counterfoil.store.attending_calls import AttendedCalls
 from counterfoil.store.beginning import Beginning
-from counterfoil.store.checking import Checker
 from counterfoil.store.commanding import Commanding, check_attempt
 from counterfoil.store.counting import StateCount, count_operations
 from counterfoil.store.domain.answers import Verdict
@@ -28,6 +28,8 @@ from counterfoil.store.domain.commands import (
     FinishRun,
     GrantAuthority,
     IssueToken,
+    Json,
+    OperationRef,
     ReconcileOperation,
     RecordFailure,
     RecordProgress,
@@ -46,13 +48,10 @@ from counterfoil.store.domain.instants import Instant, Reading
 from counterfoil.store.domain.model import Run
 from counterfoil.store.domain.progress import decide_progress
 from counterfoil.store.domain.receipts import decide_receipt
-from counterfoil.store.domain.reconciling import ReconcileFacts, decide_reconcile
 from counterfoil.store.domain.states import Policy
 from counterfoil.store.errors import InvalidArgument
-from counterfoil.store.finding import Finder
-from counterfoil.store.keeping import Keeper
+from counterfoil.store.journal_identity import JournalIdentity
 from counterfoil.store.limits import Limits
-from counterfoil.store.planning import JournalIdentity, Planner
 from counterfoil.store.preparing import Bodies, Preparer
 from counterfoil.store.preparing_runs import (
     PreparedContext,
@@ -71,10 +70,19 @@ from counterfoil.store.resolving import (
     was_called,
 )
 from counterfoil.store.running import RunKeeping, save_context
-from counterfoil.store.tokening import Bearer, Tokening
-from counterfoil.store.verifying import Verifier
 from counterfoil.store.viewing import Viewer
 from counterfoil.store.writing import caller_text
+
+if TYPE_CHECKING:
+    from counterfoil.store.auditing import Auditor
+    from counterfoil.store.authorizing import Authorizing
+    from counterfoil.store.checking import Checker
+    from counterfoil.store.finding import Finder
+    from counterfoil.store.keeping import Keeper
+    from counterfoil.store.planning import Planner
+    from counterfoil.store.requesting import Requesting
+    from counterfoil.store.tokening import Bearer, Tokening
+    from counterfoil.store.verifying import Verifier
 
 __all__ = ["Journal"]
 
@@ -115,17 +123,77 @@ class Journal:
             prepare=self._prepare,
             present=self._present,
         )
-        self._checker = Checker(self._view)
-        self._planner = Planner(self._view, identity=identity)
-        self._finder = Finder(self._view)
         self._beginning = Beginning(self._view)
         self._commands = Commanding(self._view)
         self._runs = RunKeeping(self._view)
-        self._authorizing = Authorizing(self._view)
-        self._tokening = Tokening(self._view)
-        self._verifier = Verifier(self._view, prober=prober, reconcile=self.reconcile_operation)
-        self.reader = Auditor(self._view)
-        self.keeper = Keeper(self._view, identity=identity)
+        self._attending = Attending(self._view)
+        self.calls = AttendedCalls(self._view)
+        self._prober = prober
+
+    # Loaded when first needed: who records one receipt and ends should not wait for what exports journals.
+
+    @cached_property
+    def reader(self) -> "Auditor":
+        """Looks through the whole journal."""
+        from counterfoil.store.auditing import Auditor
+
+        return Auditor(self._view)
+
+    @cached_property
+    def keeper(self) -> "Keeper":
+        """Keeps the journal itself in order."""
+        from counterfoil.store.keeping import Keeper
+
+        return Keeper(self._view, identity=self.identity)
+
+    @cached_property
+    def _authorizing(self) -> "Authorizing":
+        """Gives authority and takes it back."""
+        from counterfoil.store.authorizing import Authorizing
+
+        return Authorizing(self._view, self._requesting)
+
+    @cached_property
+    def _requesting(self) -> "Requesting":
+        """Keeps what agents ask a person for."""
+        from counterfoil.store.requesting import Requesting
+
+        return Requesting(self._view)
+
+    @cached_property
+    def _tokening(self) -> "Tokening":
+        """Keeps the bearer tokens."""
+        from counterfoil.store.tokening import Tokening
+
+        return Tokening(self._view)
+
+    @cached_property
+    def _checker(self) -> "Checker":
+        """Tells of one operation."""
+        from counterfoil.store.checking import Checker
+
+        return Checker(self._view)
+
+    @cached_property
+    def _planner(self) -> "Planner":
+        """Makes plans."""
+        from counterfoil.store.planning import Planner
+
+        return Planner(self._view, identity=self.identity)
+
+    @cached_property
+    def _finder(self) -> "Finder":
+        """Searches."""
+        from counterfoil.store.finding import Finder
+
+        return Finder(self._view)
+
+    @cached_property
+    def _verifier(self) -> "Verifier":
+        """Looks with the configured probes."""
+        from counterfoil.store.verifying import Verifier
+
+        return Verifier(self._view, prober=self._prober, reconcile=self.reconcile_operation)
 
     def of_namespace(self, namespace: str) -> "Journal":
         """Give another namespace of this journal: the same database and rules, and not one fact in common."""
@@ -194,7 +262,8 @@ class Journal:
                 workflow=workflow,
                 workflow_version=given.workflow_version,
             )
-            await self._authorizing.note_configured(connection, verdict, caller, situation)
+            if self.policy.grants:
+                await self._authorizing.note_configured(connection, verdict, caller, situation)
             return await self._beginning.answer(connection, given, facts, verdict, situation, bodies, drifts)
 
         return await self.database.write(work)
@@ -280,6 +349,8 @@ class Journal:
             InvalidArgument, TooLarge, NotFound: nothing was recorded.
             JournalUnavailable: NOT stored.
         """
+        from counterfoil.store.domain.reconciling import ReconcileFacts, decide_reconcile
+
         bodies = Bodies()
         caller = self._prepare.caller(caller)
         ref = self._prepare.reference(command.ref)
@@ -543,13 +614,27 @@ class Journal:
         """Search for operations; changes nothing. See `Finder.find`."""
         return await self._finder.find(command, caller)
 
+    def hidden(self, value: Json) -> Json:
+        """Give a value with its secrets replaced. See `Attending.hidden`."""
+        return self._attending.hidden(value)
+
+    async def attendance(
+        self, caller: Caller, *, mark: Mark | None = None, run: str | None = None
+    ) -> Attendance:
+        """Tell which run a conversation holds, and its live attempts. See `Attending.attendance`."""
+        return await self._attending.attendance(caller, mark=mark, run=run)
+
+    async def recorded(self, ref: OperationRef) -> Recorded:
+        """Give what is on record of an operation, whole. See `Attending.recorded`."""
+        return await self._attending.recorded(ref)
+
     async def suggest(self, kind: Literal["run", "operation"], beginning: str) -> tuple[list[str], bool]:
         """Give names that begin so, for completion. See `Finder.suggest`."""
         return await self._finder.suggest(kind, beginning)
 
     async def request_authority(self, command: RequestAuthority, caller: Caller) -> dict[str, Any]:
-        """Ask for a person's permission; see `Authorizing.request`."""
-        return await self._authorize(self._authorizing.request, command, caller)
+        """Ask for a person's permission; see `Requesting.request`."""
+        return await self._authorize(self._requesting.request, command, caller)
 
     async def grant(self, command: GrantAuthority, caller: Caller) -> dict[str, Any]:
         """Give a permission, which only a person can; see `Authorizing.grant`."""
@@ -560,8 +645,8 @@ class Journal:
         return await self._authorize(self._authorizing.revoke, command, caller)
 
     async def decline_request(self, request: str, caller: Caller) -> dict[str, Any]:
-        """Say no to a request, which only a person can; see `Authorizing.decline`."""
-        return await self._authorize(self._authorizing.decline, request, caller)
+        """Say no to a request, which only a person can; see `Requesting.decline`."""
+        return await self._authorize(self._requesting.decline, request, caller)
 
     def vouch(self, text: str) -> str:
         """Give what later proves, to every server of this journal, that one of them wrote `text` here."""
@@ -569,7 +654,7 @@ class Journal:
 
     async def list_requests(self, *, state: str | None = "waiting") -> list[dict[str, Any]]:
         """List what agents asked for; changes nothing."""
-        return await self._authorizing.requests(state)
+        return await self._requesting.requests(state)
 
     async def list_grants(self) -> list[dict[str, Any]]:
         """List what was permitted; changes nothing."""
@@ -591,14 +676,14 @@ class Journal:
         """List the bearer tokens of this namespace; changes nothing."""
         return await self.database.read(self._tokening.listed)
 
-    async def bearer(self, sha256: str) -> Bearer | None:
+    async def bearer(self, sha256: str) -> "Bearer | None":
         """Tell whom the token with this digest stands for, in whichever namespace; None where for nobody.
 
         Raises:
             JournalUnavailable: it cannot be told now.
         """
 
-        async def work(connection: Connection) -> Bearer | None:
+        async def work(connection: Connection) -> "Bearer | None":
             return await self._tokening.bearer(connection, sha256)
 
         return await self.database.read(work)

@@ -13,6 +13,7 @@ class Limits:
     evidence_bytes: int = 64 * 1024
     checkpoint_bytes: int = 64 * 1024
     payload_bytes: int = 256 * 1024
+    result_bytes: int = 256 * 1024
     text_characters: int = 4000
 
     def of_body(self, field: str) -> int:
@@ -21,4 +22,5 @@ class Limits:
             "evidence": self.evidence_bytes,
             "checkpoint": self.checkpoint_bytes,
             "payload": self.payload_bytes,
+            "result": self.result_bytes,
         }.get(field, self.args_bytes)

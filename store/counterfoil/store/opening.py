@@ -1,27 +1,27 @@
 """Opens a journal: the one place that knows which databases there are."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import hmac
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from counterfoil.store.domain.instants import Reading
 from counterfoil.store.domain.states import Policy
-from counterfoil.store.errors import JournalUnavailable
+from counterfoil.store.errors import Forbidden, JournalUnavailable
 from counterfoil.store.journal import Journal
+from counterfoil.store.journal_identity import JournalIdentity
 from counterfoil.store.limits import Limits
-from counterfoil.store.planning import JournalIdentity
 from counterfoil.store.probing import Prober
-from counterfoil.store.protocol import Connection, Row
+from counterfoil.store.protocol import Connection, Database, Row
 from counterfoil.store.redact import Redactor
-from counterfoil.store.sqlite import open_sqlite
 
 if TYPE_CHECKING:
     from counterfoil.store.postgres.database import PostgresDatabase
     from counterfoil.store.sqlite import SqliteDatabase
 
-__all__ = ["Fresh", "open_journal"]
+__all__ = ["Fresh", "open_journal", "open_journal_directly"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,18 +50,26 @@ async def open_journal(
     prober: Prober | None = None,
     is_made: bool = True,
     has_own_clock: bool = True,
+    key_of: Journal | None = None,
 ) -> AsyncIterator[Journal]:
     """Open the journal at `place`, making it where there is none; closed when the block ends.
 
     A path is a SQLite file, a URL a database of PostgreSQL. For that, with `is_made` off none is made, and
-    with `has_own_clock` off `clock` counts and not the database's (for tests).
+    with `has_own_clock` off `clock` counts and not the database's (for tests). With `key_of`, one that has to
+    be made gets the key of that journal, so that one secret has one placeholder in both.
 
     Raises:
+        Forbidden: a journal is there, and it does not have the key of `key_of`.
         JournalUnavailable, UnsupportedVersion: it cannot be used, with the reason. Never a silent new one.
     """
+    if key_of is not None:
+        fresh = replace(fresh, secret=await key_of.database.read(_key))
     fresh_values = {"journal_id": fresh.journal_id, "secret": fresh.secret, "created_at": clock().at}
     database: SqliteDatabase | PostgresDatabase
     if isinstance(place, Path):
+        # Loaded here: whoever opens a journal directly needs no threads.
+        from counterfoil.store.sqlite import open_sqlite
+
         database = await open_sqlite(
             place, fresh_values=fresh_values, busy_timeout_seconds=busy_timeout_seconds
         )
@@ -73,37 +81,124 @@ async def open_journal(
             is_made=is_made,
             has_own_clock=has_own_clock,
         )
-    named = place if isinstance(place, Path) else "the journal"
     async with database:
-
-        async def identity(connection: Connection) -> tuple[Row, Row | None]:
-            row = await connection.fetch_one("read_journal")
-            if row is None:
-                raise JournalUnavailable(
-                    f"{named} is corrupt: its own row is gone",
-                    fix="stop; keep the file as it is, and restore a backup",
-                )
-            return row, await connection.fetch_one("newest_restore")
-
-        row, restore = await database.read(identity)
-        try:
-            secret = bytes.fromhex(row["secret"])
-        except ValueError as error:
-            raise JournalUnavailable(
-                f"{named} is corrupt: its own row cannot be read",
-                fix="stop; keep the file as it is, and restore a backup",
-            ) from error
-        restored_at = None if restore is None else restore["restored_at"]
-        yield Journal(
+        yield await _journal(
             database,
-            identity=JournalIdentity(id=row["id"], created_at=row["created_at"], restored_at=restored_at),
-            redactor=Redactor(secret, patterns=redact_patterns, extra_names=redact_names),
+            named=place if isinstance(place, Path) else "the journal",
             namespace=namespace,
-            policy=replace(policy, history_lost_at=restored_at),
+            policy=policy,
             clock=clock,
-            limits=limits or Limits(),
+            redact_names=redact_names,
+            redact_patterns=redact_patterns,
+            limits=limits,
             prober=prober,
+            key=None if key_of is None else fresh.secret,
         )
+
+
+async def _key(connection: Connection) -> str:
+    row = await connection.fetch_one("read_journal")
+    return "" if row is None else str(row["secret"])
+
+
+@contextmanager
+def open_journal_directly(
+    path: Path,
+    *,
+    fresh: Fresh,
+    namespace: str,
+    policy: Policy,
+    clock: Callable[[], Reading],
+    redact_names: tuple[str, ...] = (),
+    redact_patterns: tuple[str, ...] = (),
+    limits: Limits | None = None,
+    busy_timeout_seconds: float = 5.0,
+) -> Iterator[Journal]:
+    """Open the journal in the file at `path` for a process that does one thing after the other.
+
+    Its commands are coroutines as ever, and none of them waits: `drive` runs each to its end. As
+    `open_journal` otherwise.
+
+    Raises:
+        JournalUnavailable, UnsupportedVersion: as `open_journal` does.
+    """
+    from counterfoil.store.sqlite.direct import open_directly
+    from counterfoil.store.sqlite.transaction import drive
+
+    fresh_values = {"journal_id": fresh.journal_id, "secret": fresh.secret, "created_at": clock().at}
+    with open_directly(
+        path, fresh_values=fresh_values, busy_timeout_seconds=busy_timeout_seconds
+    ) as database:
+        yield drive(
+            _journal(
+                database,
+                named=path,
+                namespace=namespace,
+                policy=policy,
+                clock=clock,
+                redact_names=redact_names,
+                redact_patterns=redact_patterns,
+                limits=limits,
+                prober=None,
+                key=None,
+            )
+        )
+
+
+async def _journal(
+    database: Database,
+    *,
+    named: Path | str,
+    namespace: str,
+    policy: Policy,
+    clock: Callable[[], Reading],
+    redact_names: tuple[str, ...],
+    redact_patterns: tuple[str, ...],
+    limits: Limits | None,
+    prober: Prober | None,
+    key: str | None,
+) -> Journal:
+    """Make the journal of an open database, by what it says of itself.
+
+    Raises:
+        JournalUnavailable: it does not say that any more.
+        Forbidden: its secrets are compared under another key than `key`, where one is given.
+    """
+
+    async def identity(connection: Connection) -> tuple[Row, Row | None]:
+        row = await connection.fetch_one("read_journal")
+        if row is None:
+            raise JournalUnavailable(
+                f"{named} is corrupt: its own row is gone",
+                fix="stop; keep the file as it is, and restore a backup",
+            )
+        return row, await connection.fetch_one("newest_restore")
+
+    row, restore = await database.read(identity)
+    try:
+        secret = bytes.fromhex(row["secret"])
+    except ValueError as error:
+        raise JournalUnavailable(
+            f"{named} is corrupt: its own row cannot be read",
+            fix="stop; keep the file as it is, and restore a backup",
+        ) from error
+    if key is not None and not hmac.compare_digest(row["secret"], key):
+        raise Forbidden(
+            f"{named} has a key of its own, under which its secrets are compared; a key is given to a "
+            "journal only when it is made",
+            fix="copy without the key, or to a place where no journal is yet",
+        )
+    restored_at = None if restore is None else restore["restored_at"]
+    return Journal(
+        database,
+        identity=JournalIdentity(id=row["id"], created_at=row["created_at"], restored_at=restored_at),
+        redactor=Redactor(secret, patterns=redact_patterns, extra_names=redact_names),
+        namespace=namespace,
+        policy=replace(policy, history_lost_at=restored_at),
+        clock=clock,
+        limits=limits or Limits(),
+        prober=prober,
+    )
 
 
 async def _open_postgres(
@@ -111,7 +206,7 @@ async def _open_postgres(
 ) -> "PostgresDatabase":
     try:
         # Loaded only where it is used: the driver is an extra, and takes a while to load.
-        from counterfoil.store.postgres.database import open_postgres
+        from counterfoil.store.postgres.opening import open_postgres
         from counterfoil.store.postgres.session import Patience
     except ImportError as error:
         raise JournalUnavailable(

@@ -97,5 +97,6 @@ def bodies_of(operation: Operation) -> Iterable[str]:
     digests = [description.args_digest, description.payload_digest, operation.checkpoint]
     digests += [part.args_digest for part in (terms.lookup, terms.undo) if part is not None]
     digests += [receipt.evidence_digest for receipt in operation.receipts]
+    digests += [receipt.result_digest for receipt in operation.receipts]
     digests += [finding.evidence_digest for finding in operation.findings]
     return {digest for digest in digests if digest is not None}

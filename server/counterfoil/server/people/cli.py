@@ -8,17 +8,21 @@ import click
 from counterfoil.server.faults import fault_text, without_secrets
 from counterfoil.server.logs import logger
 from counterfoil.server.people.connecting import config, demo, serve
+from counterfoil.server.people.copying import copy
 from counterfoil.server.people.criteria import spec
 from counterfoil.server.people.deciding import close, reconcile
 from counterfoil.server.people.doctor import doctor
 from counterfoil.server.people.ending import finish, release
 from counterfoil.server.people.granting import grant, requests
 from counterfoil.server.people.health import check
+from counterfoil.server.people.hooking import hook
+from counterfoil.server.people.installing import install, uninstall
 from counterfoil.server.people.keeping import backup, migrate, prune, restore
 from counterfoil.server.people.looking import find, plan, runs, show
 from counterfoil.server.people.moving import export, import_
 from counterfoil.server.people.output import prepare_streams, tell, write_json
 from counterfoil.server.people.proving import verify
+from counterfoil.server.people.relaying import gateway
 from counterfoil.server.people.request import Request
 from counterfoil.server.people.teaching import TeachingGroup, with_json, with_settings
 from counterfoil.server.people.tokens import token
@@ -36,13 +40,13 @@ _SECTIONS = {
     "Settle": ("reconcile", "close", "release", "finish"),
     "Permit": ("requests", "grant", "token"),
     "Care": ("check", "doctor", "verify", "backup", "restore", "prune", "migrate"),
-    "Move": ("export", "import"),
-    "Connect": ("serve", "config", "demo"),
+    "Move": ("copy", "export", "import"),
+    "Connect": ("serve", "gateway", "config", "install", "uninstall", "hook", "demo"),
 }
 
 _EXAMPLES = (
     "counterfoil demo                              see what it is for",
-    "counterfoil config claude-code                connect a client",
+    "counterfoil install claude-code               connect a client",
     "counterfoil runs                              what is going on",
     "counterfoil plan weekly-report/2026-W48       what is in doubt there",
     "counterfoil show weekly-report/2026-W48 email:alice",
@@ -88,10 +92,15 @@ for _command in (
     restore,
     prune,
     migrate,
+    copy,
     export,
     import_,
     serve,
+    gateway,
     config,
+    install,
+    uninstall,
+    hook,
     demo,
 ):
     cli.add_command(_command)

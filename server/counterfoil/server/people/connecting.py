@@ -12,7 +12,7 @@ from counterfoil.server.people.output import tell, write, write_json
 from counterfoil.server.people.request import Request
 from counterfoil.server.people.teaching import teaching_command
 
-__all__ = ["config", "demo", "serve"]
+__all__ = ["config", "demo", "passed_on", "serve"]
 
 _PASSED_ON = ("journal", "namespace", "config")
 """The settings that a client's configuration repeats: clients do not hand their environment on."""
@@ -50,6 +50,22 @@ def serve(request: Request, *, tools: str | None, http: str | None) -> int:
     return run_server({**request.flags, "tools": tools})
 
 
+def passed_on(request: Request) -> list[str]:
+    """Give the options by which a client's configuration repeats what is set here."""
+    settings = request.settings
+    arguments: list[str] = []
+    for name in _PASSED_ON:
+        if request.flags.get(name) or os.environ.get(f"COUNTERFOIL_{name.upper()}"):
+            value = {
+                # Of a database's URL only what may be shown: a password stands in ~/.pgpass or PGPASSWORD.
+                "journal": str(settings.journal_path or settings.journal),
+                "namespace": settings.namespace,
+                "config": str(settings.config_path and settings.config_path.absolute()),
+            }[name]
+            arguments += [f"--{name}", value]
+    return arguments
+
+
 @teaching_command(
     short="print a client's configuration",
     examples=[
@@ -68,17 +84,7 @@ def config(request: Request, client: str, *, with_uvx: bool, tools: str | None) 
     goes to stdout, where it belongs to stderr; nothing is changed. A journal, namespace or configuration
     file that is set here, by option or environment, is written into it.
     """
-    settings = request.settings
-    arguments: list[str] = [] if tools is None else ["--tools", tools]
-    for name in _PASSED_ON:
-        if request.flags.get(name) or os.environ.get(f"COUNTERFOIL_{name.upper()}"):
-            value = {
-                # Of a database's URL only what may be shown: a password stands in ~/.pgpass or PGPASSWORD.
-                "journal": str(settings.journal_path or settings.journal),
-                "namespace": settings.namespace,
-                "config": str(settings.config_path and settings.config_path.absolute()),
-            }[name]
-            arguments += [f"--{name}", value]
+    arguments = [*([] if tools is None else ["--tools", tools]), *passed_on(request)]
     connection = server_command(with_uvx=with_uvx, arguments=arguments, argv0=sys.argv[0])
     chosen = CLIENTS[client]
     text = chosen.write(connection)

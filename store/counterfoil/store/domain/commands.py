@@ -152,7 +152,8 @@ class ReceiptGiven:
     """A receipt as a caller gives it. `performed_at` is RFC 3339 text of the performing system's clock.
 
     `assurance` is "captured" or "verified" where the server itself took the receipt from a tool's result or
-    read the performing system; it never comes from a caller.
+    read the performing system; it never comes from a caller. Neither does `result`: what the tool answered,
+    whole, for whoever makes the same call again.
     """
 
     attempt: int | None = None
@@ -169,6 +170,7 @@ class ReceiptGiven:
     target: str | None = None
     args: Mapping[str, Json] | None = None
     assurance: str | None = None
+    result: Json = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

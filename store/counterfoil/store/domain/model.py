@@ -237,7 +237,10 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """Evidence as recorded. `is_accepted`: it was at or above the required assurance when it came."""
+    """Evidence as recorded. `is_accepted`: it was at or above the required assurance when it came.
+
+    `result_digest` is of what the tool answered, where the server took the receipt from that answer.
+    """
 
     number: int
     kind: str
@@ -246,6 +249,7 @@ class Receipt:
     performed_at: Instant | None = None
     url: str | None = None
     evidence_digest: str | None = None
+    result_digest: str | None = None
     final: bool
     source: str
     assurance: Assurance

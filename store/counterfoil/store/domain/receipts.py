@@ -44,6 +44,7 @@ class ReceiptFacts:
     assurance: Assurance
     attempt: int | None
     satisfies: str | None = None
+    result_digest: str | None = None
     belongs_to_another: bool = False
 
 
@@ -79,6 +80,7 @@ def make_receipt(draft: Draft, given: ReceiptFacts, situation: Situation) -> Rec
         performed_at=given.performed_at,
         url=given.url,
         evidence_digest=given.evidence_digest,
+        result_digest=given.result_digest,
         final=given.final,
         source=given.source,
         assurance=given.assurance,

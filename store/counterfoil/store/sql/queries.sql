@@ -3,7 +3,7 @@
 SELECT id, created_at, secret FROM journal WHERE only = 1;
 
 -- name: read_run
--- At most one row.
+-- At most one row. Garbled text comes as bytes.
 SELECT namespace, run, created_at, touched_at, last_seq, head, operations, workflow, workflow_version,
     finished_as, begun_at, goal, spec_uri, spec_digest, parent, schedule_name, schedule_occurrence, context,
     offered, criteria, holder, holder_name, held_until, finished_at, finish_reason, progress_message, progress_fraction, checkpoint
@@ -46,6 +46,7 @@ WHERE namespace = :namespace AND run = :run;
 
 -- name: list_runs
 -- Most recently touched first: runs that are not finished, and any with an open question.
+-- Garbled text comes as bytes.
 SELECT namespace, run, created_at, touched_at, last_seq, head, operations, workflow, workflow_version,
     finished_as, begun_at, goal, spec_uri, spec_digest, parent, schedule_name, schedule_occurrence, context,
     offered, criteria, holder, holder_name, held_until, finished_at, finish_reason, progress_message, progress_fraction, checkpoint
@@ -119,6 +120,21 @@ SELECT * FROM operations WHERE namespace = :namespace AND run = :run AND key = :
 -- At most one row, by id.
 -- Garbled text comes as bytes.
 SELECT * FROM operations WHERE namespace = :namespace AND id = :id;
+
+-- name: live_operations
+-- The operations of a conversation, or of a connection, whose newest attempt may be live: some leases are over.
+-- Garbled text comes as bytes.
+SELECT * FROM operations AS live
+WHERE live.namespace = :namespace AND live.state = 'in_progress' AND EXISTS (
+    SELECT 1 FROM attempts AS held
+    WHERE held.namespace = live.namespace AND held.run = live.run AND held.operation = live.id
+        AND held.principal = :principal AND (held.conversation = :conversation OR held.connection = :connection)
+)
+ORDER BY live.run, live.key LIMIT :most;
+
+-- name: held_runs
+-- Which runs sessions hold, or held until their hold ran out.
+SELECT run, holder, touched_at FROM runs WHERE namespace = :namespace AND holder IS NOT NULL ORDER BY run LIMIT :most;
 
 -- name: read_operations
 -- All operations of a run in the order in which they came.
@@ -398,13 +414,13 @@ ORDER BY number;
 -- name: save_receipt
 -- One receipt; what was recorded is never changed, only what it counts for.
 INSERT INTO receipts (
-    namespace, run, operation, number, kind, system, external_id, performed_at, url, evidence_digest, final,
-    source, assurance, attempt, recorded_at, call_id, satisfies, is_accepted, is_foreign, is_unannounced,
-    is_undo, is_set_aside
+    namespace, run, operation, number, kind, system, external_id, performed_at, url, evidence_digest,
+    result_digest, final, source, assurance, attempt, recorded_at, call_id, satisfies, is_accepted, is_foreign,
+    is_unannounced, is_undo, is_set_aside
 ) VALUES (
     :namespace, :run, :operation, :number, :kind, :system, :external_id, :performed_at, :url, :evidence_digest,
-    :final, :source, :assurance, :attempt, :recorded_at, :call_id, :satisfies, :is_accepted, :is_foreign,
-    :is_unannounced, :is_undo, :is_set_aside
+    :result_digest, :final, :source, :assurance, :attempt, :recorded_at, :call_id, :satisfies, :is_accepted,
+    :is_foreign, :is_unannounced, :is_undo, :is_set_aside
 )
 ON CONFLICT (namespace, run, operation, number) DO UPDATE SET
     is_accepted = excluded.is_accepted, is_foreign = excluded.is_foreign, is_set_aside = excluded.is_set_aside;
@@ -884,6 +900,56 @@ WHERE namespace = :namespace AND (:run IS NULL OR run = :run);
 SELECT digest, body, stored_at FROM bodies
 WHERE namespace = :namespace AND run = :run AND digest > :after
 ORDER BY digest
+LIMIT :most;
+
+-- name: body_on_file
+-- At most one row: a body with the time since which it is there.
+SELECT digest, body, stored_at FROM bodies WHERE namespace = :namespace AND run = :run AND digest = :digest;
+
+-- name: first_run
+-- At most one row, of whatever namespace: whether a journal holds anything yet.
+SELECT run FROM runs LIMIT 1;
+
+-- name: namespaces_on_file
+-- Every namespace that has runs.
+SELECT DISTINCT namespace FROM runs ORDER BY namespace;
+
+-- name: work_under_way
+-- Exactly one row: attempts whose lease is not over, and runs that a session holds. The first is counted in the index
+-- of changes alone.
+SELECT
+    (SELECT COUNT(*) FROM operations
+    WHERE namespace = :namespace AND state = 'in_progress' AND lease_until > :now) AS attempts,
+    (SELECT COUNT(*) FROM runs WHERE namespace = :namespace AND held_until > :now AND finished_as IS NULL) AS runs;
+
+-- name: operations_compared
+-- A stretch of the operations of a run by key, as they are compared with those of another journal. Leases and deadlines
+-- that are over by :now count as what they became.
+SELECT key, id, fingerprint, attempts, receipts, findings,
+    CASE
+        WHEN state IN ('in_progress', 'in_doubt', 'failed') AND deadline_at <= :now THEN 'timed_out'
+        WHEN state = 'in_progress' AND lease_until <= :now THEN 'in_doubt'
+        ELSE state
+    END AS state_now
+FROM operations
+WHERE namespace = :namespace AND run = :run AND key > :after
+ORDER BY key
+LIMIT :most;
+
+-- name: references_compared
+-- A stretch of the references on file in a run, as they are compared with those of another journal; `is_known` tells
+-- whether a reference would be found from another run.
+SELECT operation, number, kind, system, external_id, is_foreign, is_set_aside,
+    CASE WHEN assurance = 0 OR EXISTS (
+        SELECT 1 FROM external_ids
+        WHERE external_ids.namespace = receipts.namespace AND external_ids.external_id = receipts.external_id
+            AND external_ids.kind = receipts.kind AND external_ids.system = receipts.system
+            AND external_ids.operation = receipts.operation
+    ) THEN 1 ELSE 0 END AS is_known
+FROM receipts
+WHERE namespace = :namespace AND run = :run AND external_id IS NOT NULL
+    AND (operation > :operation OR (operation = :operation AND number > :number))
+ORDER BY operation, number
 LIMIT :most;
 
 -- name: old_bodies

@@ -69,8 +69,12 @@ def prepare(
     wait: LockWait,
     sqlite_version: tuple[int, ...],
     mounts: Path,
+    is_thorough: bool = True,
 ) -> Opened:
     """Make sure that a journal of the newest known schema lies at `path`, in a mode that can be trusted.
+
+    With `is_thorough` off its tables are not compared with the schema's, which takes longer than all the
+    rest: where one was tampered with, the statement that needs it is refused.
 
     Raises:
         JournalUnavailable, UnsupportedVersion: it cannot be kept there, with the reason; nothing was changed.
@@ -101,7 +105,8 @@ def prepare(
             mode, reason = _settle_mode(raw, wanted, reason, path=path, wait=wait)
             configure(raw, mode=mode, extra={}, wait=wait)
             migrate(raw, migrations, fresh_values, path=path, wait=wait)
-            check_tables(raw, migrations, fresh_values, path=path, wait=wait)
+            if is_thorough:
+                check_tables(raw, migrations, fresh_values, path=path, wait=wait)
         keep_private(path)
         identity.check(path)
     except sqlite3.Error as error:

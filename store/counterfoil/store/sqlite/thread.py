@@ -3,49 +3,21 @@
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import aiosqlite
 
-from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.sqlite.opening import Opened, configure, uri_of
+from counterfoil.store.sqlite.outcome import Outcome, closed
 from counterfoil.store.sqlite.waiting import LockWait
 
-__all__ = ["Outcome", "Thread", "closed", "open_thread"]
+__all__ = ["Thread", "open_thread"]
 
 _HOP = "-- run the function that is the only parameter"
 _CACHED_STATEMENTS = 512
 """More than there are named statements, so that each is prepared once for each connection."""
 
 Result = TypeVar("Result")
-
-
-class Outcome(Generic[Result]):
-    """What a function that ran in another thread returned or raised, once it did."""
-
-    __slots__ = ("_error", "_result", "is_known", "is_withdrawn")
-
-    def __init__(self) -> None:
-        self.is_known = False
-        self.is_withdrawn = False
-        """Nobody waits any more: what has not begun need not begin."""
-        self._error: BaseException | None = None
-        self._result: Any = None
-
-    def succeed(self, result: Result) -> None:
-        """Note what was returned."""
-        self._result, self._error, self.is_known = result, None, True
-
-    def fail(self, error: BaseException) -> None:
-        """Note what was raised."""
-        self._result, self._error, self.is_known = None, error, True
-
-    def give(self) -> Result:
-        """Return or raise what was noted."""
-        if self._error is not None:
-            raise self._error
-        result: Result = self._result
-        return result
 
 
 class _HoppingConnection(sqlite3.Connection):
@@ -106,11 +78,6 @@ class Thread:
     async def close(self) -> None:
         """Run what was asked for before, close the connection and end the thread; idempotent."""
         await self._connection.close()
-
-
-def closed() -> JournalUnavailable:
-    """Give the fault of a call that came after `close`."""
-    return JournalUnavailable("the journal was closed; nothing was recorded", fix="start the server again")
 
 
 async def open_thread(opened: Opened, *, extra: Mapping[str, int], wait: LockWait) -> Thread:

@@ -1,0 +1,182 @@
+"""Carries one effectful call out: intent on record before it is passed on, receipt before it is answered.
+
+The same call again is not passed on: it is answered from the journal, or told why it cannot be answered.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import anyio
+
+from counterfoil.server.clock import read_clock
+from counterfoil.server.gateway.calls import GatewayJournal, Grant, Send, ToolCall
+from counterfoil.server.gateway.captured import captured_receipt
+from counterfoil.server.gateway.granting import Granting
+from counterfoil.server.gateway.looking import Ask
+from counterfoil.server.gateway.outcomes import Outcome, outcome_of_error, outcome_of_result
+from counterfoil.server.gateway.replies import fault_reply, journal_reply, marked, told_of
+from counterfoil.server.logs import logger
+from counterfoil.store.domain.commands import (
+    Caller,
+    OperationRef,
+    RecordFailure,
+    RecordProgress,
+    RecordReceipt,
+)
+from counterfoil.store.domain.instants import rfc3339
+from counterfoil.store.errors import Fault, JournalUnavailable
+from counterfoil.store.limits import Limits
+from counterfoil.store.redact import Redactor
+from counterfoil.tools.protocol import Journal
+
+__all__ = ["Recording"]
+
+Command = Callable[[], Awaitable[dict[str, Any]]]
+
+_LEASE_PARTS = 3
+"""The lease is prolonged after a third of it, so that a late turn does not lose it."""
+_SHORTEST_BEAT_SECONDS = 1.0
+_RECORDING_TRIES = 3
+_RECORDING_PAUSE_SECONDS = 0.2
+
+
+class Recording:
+    """Records the calls of one client."""
+
+    def __init__(
+        self,
+        journals: Callable[[], Awaitable[Journal]],
+        granting: Granting,
+        *,
+        limits: Limits,
+        redactor: Redactor,
+    ) -> None:
+        self._journals = journals
+        self._granting = granting
+        self._limits = limits
+        self._redactor = redactor
+
+    async def carry_out(self, call: ToolCall, caller: Caller, send: Send, ask: Ask) -> dict[str, Any]:
+        """Carry a call out, or answer it from the journal; `ask` calls the same server's reading tools.
+
+        Raises:
+            MCPError: the server refused the request, in its own words.
+        """
+        try:
+            journal: GatewayJournal = await self._journals()  # type: ignore[assignment]
+            granted = await self._granting.granted(journal, call, caller, ask)
+        except Fault as fault:
+            if isinstance(fault, JournalUnavailable) and call.rule.fail_open:
+                logger.warning("a call of %s is passed on without a record: %s", call.server, fault.code)
+                return marked(await send(dict(call.arguments)), {"recorded": False, "why": fault.code})
+            return fault_reply(fault, self._redactor)
+        if not isinstance(granted, Grant):
+            return granted
+        return await self._sent(journal, call, granted, caller, send)
+
+    async def _sent(
+        self, journal: GatewayJournal, call: ToolCall, grant: Grant, caller: Caller, send: Send
+    ) -> dict[str, Any]:
+        started = anyio.current_time()
+        result: dict[str, Any] | None = None
+        failed: Exception | None = None
+        async with anyio.create_task_group() as beats:
+            beats.start_soon(self._keep_lease, journal, grant, caller)
+            try:
+                result = await send(grant.arguments)
+                outcome = outcome_of_result(result, call.expected)
+            except anyio.get_cancelled_exc_class():
+                gone = Outcome(kind="unknown", error="the caller gave the call up, or went")
+                await self._record(journal, call, grant, caller, gone)
+                raise
+            except Exception as error:
+                failed, outcome = error, outcome_of_error(error, call.expected)
+            # Nothing is waited for between the end of the call and its record, and the record is shielded.
+            duration_ms = round((anyio.current_time() - started) * 1_000)
+            after = await self._record(journal, call, grant, caller, outcome, result, duration_ms)
+            beats.cancel_scope.cancel()
+        if failed is not None and outcome.kind == "refused":
+            raise failed
+        if result is None:
+            in_doubt = {"next": "reconcile", "reason": "in_doubt", "warnings": [outcome.error]}
+            return journal_reply({**grant.told, **after, **in_doubt})
+        if outcome.kind == "waiting":
+            return result
+        return marked(result, {**grant.told, **told_of(after, replayed=False)})
+
+    async def _record(
+        self,
+        journal: GatewayJournal,
+        call: ToolCall,
+        grant: Grant,
+        caller: Caller,
+        outcome: Outcome,
+        result: Mapping[str, Any] | None = None,
+        duration_ms: int = 0,
+    ) -> dict[str, Any]:
+        """Record how a call ended; one that waits for input has not."""
+        if outcome.kind == "waiting":
+            self._granting.wait_for_input(grant)
+            return {}
+        ref = OperationRef(operation=grant.operation)
+        if outcome.kind == "performed" and result is not None:
+            receipt = captured_receipt(
+                result,
+                call.rule.receipt,
+                server=call.server,
+                tool=call.tool,
+                attempt=grant.attempt,
+                now=rfc3339(read_clock().at),
+                duration_ms=duration_ms,
+                hide=journal.hidden,
+                limits=self._limits,
+            )
+            bare = replace(receipt, result=None)
+            return await _recorded(
+                lambda: journal.record_receipt(RecordReceipt(ref=ref, receipt=receipt), caller),
+                lambda: journal.record_receipt(RecordReceipt(ref=ref, receipt=bare), caller),
+            )
+        failure = RecordFailure(
+            ref=ref,
+            attempt=grant.attempt,
+            effect="none" if outcome.kind == "refused" else "unknown",
+            error=outcome.error,
+            evidence={"server": call.server[:200], "tool": call.tool[:200], **outcome.evidence},
+        )
+        return await _recorded(lambda: journal.record_failure(failure, caller))
+
+    async def _keep_lease(self, journal: GatewayJournal, grant: Grant, caller: Caller) -> None:
+        """Prolong the lease for as long as the call takes; a beat that fails is made up for by the next."""
+        pause = max(_SHORTEST_BEAT_SECONDS, grant.lease_seconds / _LEASE_PARTS)
+        ref = OperationRef(operation=grant.operation)
+        while True:
+            await anyio.sleep(pause)
+            try:
+                await journal.record_progress(RecordProgress(ref=ref, attempt=grant.attempt), caller)
+            except Fault as fault:
+                logger.warning("a lease was not prolonged: %s", fault.code)
+            except Exception:
+                logger.exception("a lease was not prolonged")
+
+
+async def _recorded(command: Command, otherwise: Command | None = None) -> dict[str, Any]:
+    """Record what has happened, whoever gives up meanwhile; where that fails, the operation is in doubt.
+
+    `otherwise` is recorded where the journal does not take the first as it is.
+    """
+    with anyio.CancelScope(shield=True):
+        for left in reversed(range(_RECORDING_TRIES)):
+            try:
+                return await command()
+            except JournalUnavailable as fault:
+                if not fault.retryable or left == 0:
+                    logger.error("the end of a call was NOT recorded: %s", fault.code)
+                    break
+                await anyio.sleep(_RECORDING_PAUSE_SECONDS)
+            except Fault as fault:
+                logger.error("the end of a call was not recorded as it came: %s", fault.code)
+                if otherwise is None:
+                    break
+                command, otherwise = otherwise, None
+    return {"state": "in_progress", "reason": "journal_unavailable"}

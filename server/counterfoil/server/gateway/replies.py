@@ -1,0 +1,160 @@
+"""The gateway's own answers: a result out of the journal, or why a call was not passed on.
+
+Each is made of the server's own words; what comes from outside stands in it as bounded, escaped data only.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from counterfoil.server.faults import fault_text
+from counterfoil.server.gateway.captured import SUMMARY
+from counterfoil.store.attending import Recorded
+from counterfoil.store.errors import Fault
+from counterfoil.store.redact import Redactor
+from counterfoil.tools.text import bounded, written
+
+__all__ = ["GATEWAY", "error_reply", "fault_reply", "journal_reply", "marked", "replayed_reply", "unmarked"]
+
+GATEWAY = "counterfoil/gateway"
+"""The member of a result's `_meta` in which the gateway says what it did."""
+
+_OWN = frozenset((GATEWAY, SUMMARY))
+
+_DUTY = "The call was not passed on: nothing was done."
+
+_SHOWN = (
+    "operation",
+    "run",
+    "key",
+    "state",
+    "attempt",
+    "as_of",
+    "retry_at",
+    "since",
+    "settle_until",
+    "repeat_until",
+    "settled_at",
+    "receipts",
+    "lookup",
+    "conflict",
+    "duplicates",
+    "grants",
+    "drift",
+    "warnings",
+)
+
+_HOW = {
+    "begin_first": (
+        "This effect is an operation that you began yourself. Call begin_operation for it; once "
+        "that says perform, make the call again."
+    ),
+    "in_doubt": (
+        "An earlier call may have had its effect, and nobody knows whether it did, so this one "
+        "was not passed on. Find out in the performing system, with a tool that only reads. Then "
+        "tell the journal: reconcile_operation of the counterfoil server, with this operation and"
+        " as_of; a person can run `counterfoil reconcile`. After that make the call again."
+    ),
+    "settling": (
+        "The look found nothing yet, and it is too early for that to count. The call was not "
+        "passed on: make it again at retry_at, and the gateway looks again."
+    ),
+    "lease_held": "Another session is making this call now. It was not passed on a second time.",
+    "lease_held_by_you": (
+        "This very call is under way in this conversation. It was not passed on a second time; "
+        "make it again later to get its result."
+    ),
+    "identity_conflict": (
+        "Another effect stands in the journal under this key. The call was not passed on. Give "
+        "_counterfoil.key another key if this is another effect."
+    ),
+    "possible_duplicate": (
+        "This looks like an effect that is on record, see duplicates. The call was not passed on."
+        " Only if it truly is another effect, make it again with _counterfoil.distinct_from "
+        "naming these operations."
+    ),
+    "drift": "A person has to accept what changed since; the call was not passed on.",
+    "unresolved": (
+        "Looking has not settled whether an earlier call had its effect; a person has to decide. "
+        "The call was not passed on."
+    ),
+}
+_HOW_OTHERWISE = {
+    "wait": "The call was not passed on: make it again at retry_at.",
+    "reconcile": _HOW["in_doubt"],
+    "ask": "A person has to decide before this may happen; the call was not passed on. Tell them.",
+    "stop": "The call cannot be passed on as it was made.",
+    "skip": "This is settled, and the call was not passed on.",
+}
+
+
+def marked(result: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:
+    """Give a result with what the gateway says of it in `_meta`."""
+    meta = result.get("_meta")
+    return {**result, "_meta": {**(meta if isinstance(meta, Mapping) else {}), GATEWAY: dict(told)}}
+
+
+def unmarked(result: dict[str, Any]) -> dict[str, Any]:
+    """Give a server's result without what only the gateway says."""
+    meta = result.get("_meta")
+    if not isinstance(meta, Mapping) or meta.keys().isdisjoint(_OWN):
+        return result
+    return {**result, "_meta": {name: value for name, value in meta.items() if name not in _OWN}}
+
+
+def error_reply(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Give a tool's error that says `told` as one JSON object."""
+    text = written(bounded(dict(told), way="check_operation with the operation's id tells the rest"))
+    return {"content": [{"type": "text", "text": text}], "isError": True}
+
+
+def fault_reply(fault: Fault, redactor: Redactor) -> dict[str, Any]:
+    """Give a tool's error for a call that the journal could not take."""
+    text = fault_text(fault, duty=_DUTY, redactor=redactor)
+    return {"content": [{"type": "text", "text": text}], "isError": True}
+
+
+def journal_reply(answer: Mapping[str, Any], *, recorded: Recorded | None = None) -> dict[str, Any]:
+    """Say why a call was not passed on, and what to do, from the answer of begin_operation."""
+    reason = str(answer.get("reason"))
+    told: dict[str, Any] = {
+        "next": answer.get("next"),
+        "reason": reason,
+        "guidance": _HOW.get(reason) or _HOW_OTHERWISE.get(str(answer.get("next")), _HOW_OTHERWISE["stop"]),
+    }
+    told.update({name: answer[name] for name in _SHOWN if name in answer})
+    if recorded is not None:
+        told.update(
+            operation=recorded.operation, run=recorded.run, key=recorded.key, state=recorded.state.value
+        )
+    return marked(error_reply(told), told_of(told, replayed=False))
+
+
+def told_of(answer: Mapping[str, Any], *, replayed: bool) -> dict[str, Any]:
+    """Give what `_meta` says of an operation."""
+    names = ("operation", "run", "key", "state", "attempt", "next", "reason")
+    return {"replayed": replayed, **{name: answer[name] for name in names if answer.get(name) is not None}}
+
+
+def replayed_reply(
+    answer: Mapping[str, Any], recorded: Recorded, *, has_output_schema: bool
+) -> dict[str, Any]:
+    """Answer a call that was carried out before with the result that is on record.
+
+    Where none is, the answer says that it was done. A tool with an output schema can say so only as an
+    error: clients hold every other result against the schema.
+    """
+    told = told_of({**answer, "state": recorded.state.value}, replayed=True)
+    if isinstance(recorded.result, dict):
+        meta = recorded.result.get("_meta")
+        is_summary = isinstance(meta, Mapping) and SUMMARY in meta
+        result = {**recorded.result, "isError": True} if is_summary and has_output_schema else recorded.result
+        return marked(result, {**told, "summary": True} if is_summary else told)
+    why = "was removed from the journal since" if recorded.was_result else "is not in the journal"
+    said = {
+        "next": "skip",
+        "reason": "already_succeeded",
+        "guidance": f"This was done before, and is not done again. Its result {why}; the receipts are "
+        "evidence of it. Do not make the call again.",
+        **{name: answer[name] for name in _SHOWN if name in answer},
+    }
+    return marked({**error_reply(said), "isError": has_output_schema}, told)

@@ -1,0 +1,210 @@
+"""One tool call with its effects: the one operation that it is in the journal."""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from counterfoil.server.hooks.effects import Effect, effects_of
+from counterfoil.server.hooks.event import HookEvent
+from counterfoil.server.hooks.rules.rule import EffectRules
+from counterfoil.server.hooks.rules.tools import effect_of_tool, name_words
+from counterfoil.server.hooks.shell.walking import Script, read_script, read_words
+from counterfoil.store.domain.canonical import canonical_json, check_value
+from counterfoil.store.errors import InvalidArgument
+
+__all__ = ["Call", "call_of", "identity_of", "payload_of", "script_of"]
+
+_LONGEST_TEXT = 2_000
+_MOST_SENT = 40_000
+_SHORT_TEXT = 200
+_UNREADABLE = re.compile(r"[^A-Za-z0-9._/@:+-]+")
+
+_SHELL_SECONDS = 150
+"""A shell command that names no time-out of its own is over by then in every client; so is its lease."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A call with at least one effect. Several effects in one call are one operation, by all of them.
+
+    `own_key` is the key that the command names itself, in COUNTERFOIL_KEY. `payload` is what of a tool's
+    arguments is not what the effect is.
+    """
+
+    effects: tuple[Effect, ...]
+    args: Mapping[str, Any]
+    payload: Mapping[str, Any] | None = None
+    own_key: str | None = None
+    lease_seconds: float | None = None
+
+    @property
+    def action(self) -> str:
+        """The action of its effects, or `shell.several` where they differ."""
+        actions = {effect.action for effect in self.effects}
+        return actions.pop() if len(actions) == 1 else "shell.several"
+
+    @property
+    def target(self) -> str | None:
+        """What the effects act on."""
+        return "; ".join(effect.target for effect in self.effects if effect.target)[:1_000] or None
+
+    @property
+    def lookup(self) -> str | None:
+        """How to find out whether it happened, in the rules' words."""
+        return " · ".join(effect.lookup for effect in self.effects if effect.lookup)[:2_000] or None
+
+    @property
+    def settle_seconds(self) -> float | None:
+        """How long a look has to wait; None where a rule does not say."""
+        given = [effect.rule.settle_seconds for effect in self.effects]
+        return None if None in given else max(seconds for seconds in given if seconds is not None)
+
+    @property
+    def repeat(self) -> str | None:
+        """`safe` where every effect is."""
+        return "safe" if all(effect.rule.repeat == "safe" for effect in self.effects) else None
+
+    @property
+    def fails_closed(self) -> bool:
+        """Tell whether the call is not to go on where the journal cannot be asked."""
+        return any(effect.rule.fail_closed for effect in self.effects)
+
+    @property
+    def is_known(self) -> bool:
+        """Tell whether what is sent was known before the call."""
+        return all(effect.is_known for effect in self.effects)
+
+
+def script_of(event: HookEvent) -> Script | None:
+    """Read the command that an event is about; None where it is about none."""
+    command = event.command
+    if command is None:
+        return None
+    if isinstance(command, str):
+        return read_script(command, folder=event.folder)
+    return read_words(command, folder=event.folder)
+
+
+def call_of(event: HookEvent, rules: EffectRules) -> Call | None:
+    """Give the call that an event is about; None where it has no effect."""
+    if event.is_shell:
+        script = script_of(event)
+        effects = () if script is None else effects_of(script, rules)
+        if script is None or not effects:
+            return None
+        keys = [
+            value.text
+            for invocation in script.invocations
+            for name, value in invocation.env
+            if name == "COUNTERFOIL_KEY" and value.is_static and value.text.strip()
+        ]
+        return Call(
+            effects=effects,
+            args={"effects": [_described(effect) for effect in effects]},
+            own_key=keys[0] if keys else None,
+            lease_seconds=_seconds_of(event.input),
+        )
+    rule = effect_of_tool(event.tool, rules)
+    if rule is None:
+        return None
+    given = dict(event.input) if isinstance(event.input, Mapping) else {"input": event.input}
+    target = None if rule.target is None else _at(rule.target, given)
+    payload = {name: given[name] for name in rule.payload if name in given}
+    names = [name for name in given if name not in payload] if rule.identity is None else rule.identity
+    sent = {name: given[name] for name in names if name in given}
+    action = rule.action or event.tool.removeprefix("mcp__").replace("__", ".")
+    effect = Effect(
+        rule=rule,
+        action=action,
+        target=target,
+        sent=sent,
+        names=tuple(_texts(given)),
+        lookup=rule.lookup,
+        words=name_words(event.tool.removeprefix("mcp__")),
+    )
+    return Call(effects=(effect,), args={"tool": event.tool, "input": sent}, payload=payload or None)
+
+
+def _described(effect: Effect) -> dict[str, Any]:
+    told = {"action": effect.action, "target": effect.target, "sent": effect.sent, "state": effect.state}
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def identity_of(call: Call, *, redact: Callable[[Any], Any]) -> tuple[str, str, Mapping[str, Any]]:
+    """Give the key that any later session would derive, the digest in it, and the args as they are sent.
+
+    Secrets are taken out first: one that was renewed makes no other effect, and no digest can tell it.
+    """
+    args = _sendable(dict(call.args), redact)
+    digest = _digest([call.action, args])
+    readable = _UNREADABLE.sub("-", str(redact(call.target or "")))[:80].strip("-")
+    key = call.own_key or f"{_UNREADABLE.sub('-', call.action)[:60]}:{readable}:{digest[:20]}"
+    return key, _digest([call.own_key, digest]), args
+
+
+def payload_of(call: Call, *, redact: Callable[[Any], Any]) -> Mapping[str, Any] | None:
+    """Give what of a tool's arguments is not what the effect is, as the journal can keep it."""
+    return None if call.payload is None else _sendable(dict(call.payload), redact)
+
+
+def _sendable(value: dict[str, Any], redact: Callable[[Any], Any]) -> dict[str, Any]:
+    """Give a value as the journal can keep it: what no body holds is known by its digest."""
+    try:
+        bounded: dict[str, Any] = _bounded(redact(value))
+        check_value(bounded, field="args")
+        if len(canonical_json(bounded)) <= _MOST_SENT:
+            return bounded
+        return {"digest": _digest(bounded)}
+    except InvalidArgument:
+        # Nested deeper, or holding numbers, that are no JSON of the journal's.
+        text = json.dumps(value, sort_keys=True, default=str)
+        return {"digest": hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()}
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+def _bounded(value: Any) -> Any:
+    """Let the digest of a long text stand for it."""
+    if isinstance(value, str) and len(value) > _LONGEST_TEXT:
+        return (
+            f"sha256:{hashlib.sha256(value.encode('utf-8', 'replace')).hexdigest()} ({len(value)} characters)"
+        )
+    if isinstance(value, Mapping):
+        return {name: _bounded(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_bounded(part) for part in value]
+    return value
+
+
+def _seconds_of(given: Any) -> float | None:
+    """Give how long a command may run, by its own time-out in milliseconds, with a minute for its prompt."""
+    value = given.get("timeout") if isinstance(given, Mapping) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 86_400_000:
+        return None
+    return max(_SHELL_SECONDS, value / 1_000) + 60
+
+
+def _texts(value: Any) -> list[str]:
+    """Give all short texts in a tool's arguments: any of them may be what an agent calls the target."""
+    if isinstance(value, str):
+        return [value] if 0 < len(value) <= _SHORT_TEXT else []
+    if isinstance(value, Mapping):
+        return [text for part in value.values() for text in _texts(part)][:100]
+    if isinstance(value, list):
+        return [text for part in value for text in _texts(part)][:100]
+    return []
+
+
+def _at(path: str, given: Any) -> str | None:
+    from counterfoil.server.probes.json_path import JsonPath, NoSuchMember
+
+    try:
+        value = JsonPath.read(path).of(given)
+    except NoSuchMember:
+        return None
+    return str(value)[:1_000] if isinstance(value, str | int) and not isinstance(value, bool) else None

@@ -1,0 +1,180 @@
+"""Tells which programs of a command are effects, and what makes each the one that it is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from counterfoil.server.hooks.files import digests_of
+from counterfoil.server.hooks.git_push import read_push
+from counterfoil.server.hooks.http_request import read_request
+from counterfoil.server.hooks.rules.rule import CommandRule, EffectRule, EffectRules
+from counterfoil.server.hooks.shell.options import has_option, one_of, plain_words, values_before
+from counterfoil.server.hooks.shell.walking import Invocation, Script
+from counterfoil.server.hooks.shell.words import Word
+
+__all__ = ["Effect", "effects_of", "rule_for"]
+
+_LEAVES_ALONE = one_of(
+    "cd pushd popd echo printf true false : test [ [[ ls pwd export set cat head tail date which type hash",
+    "command sleep grep rg wc sort jq tee sed awk tr cut basename dirname env uname whoami id read wait",
+)
+_AROUND = ("env", "stdin", "fed_by")
+_GIT_LEAVES_ALONE = one_of(
+    "add status log diff show remote fetch rev-parse ls-remote ls-files describe config push blame shortlog",
+    "for-each-ref merge-base cat-file show-ref",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """One effect of a call. `sent` says what it is, `state` what goes with it, as far as known beforehand.
+
+    `decides`: the end of the whole call tells whether it succeeded. `names` are all words by which an agent
+    may have named the target, `words` those that tell what is done. `reference` is what the performing system
+    calls what is sent as it stands now.
+    """
+
+    rule: EffectRule
+    action: str
+    target: str | None
+    sent: Any
+    state: Any = None
+    decides: bool = True
+    names: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    reference: str | None = None
+    lookup: str | None = None
+    is_known: bool = True
+
+
+def effects_of(script: Script, rules: EffectRules) -> tuple[Effect, ...]:
+    """Give the effects of a command, in the order in which they stand."""
+    found: list[Effect] = []
+    is_known = script.is_whole
+    for invocation in script.invocations:
+        rule = rule_for(invocation, rules)
+        effect = None if rule is None else _effect(invocation, rule, script, is_known=is_known)
+        if effect is not None:
+            found.append(effect)
+        is_known = is_known and (effect is not None or _leaves_alone(invocation))
+    return tuple(found)
+
+
+def rule_for(invocation: Invocation, rules: EffectRules) -> CommandRule | None:
+    """Give the rule by which a program is an effect; None where it is left alone."""
+    program = invocation.program
+    if not program:
+        return None
+    for rule in rules.commands:
+        if fnmatchcase(program, rule.program) and _fits(invocation, rule):
+            return rule if rule.effect else None
+    return None
+
+
+def _fits(invocation: Invocation, rule: CommandRule) -> bool:
+    words = invocation.words[1:]
+    plain = plain_words(words, takes=values_before(invocation.program))
+    plain = [word for word in plain if not word.text.startswith("+")]
+    if len(plain) < len(rule.words):
+        return False
+    if not all(fnmatchcase(word.text, wanted) for word, wanted in zip(plain, rule.words, strict=False)):
+        return False
+    if any(has_option(words, option) for option in rule.unless):
+        return False
+    return not rule.needs or any(has_option(words, option) for option in rule.needs)
+
+
+def _effect(invocation: Invocation, rule: CommandRule, script: Script, *, is_known: bool) -> Effect | None:
+    call = _canonical(invocation)
+    told: dict[str, Any] = {
+        "rule": rule,
+        "action": rule.action or ".".join((invocation.program, *rule.words)),
+        "decides": invocation.decides,
+        "lookup": rule.lookup,
+        "words": tuple(
+            word.text for word in (*invocation.words[:1], *invocation.words[1 : 1 + len(rule.words)])
+        ),
+        "is_known": is_known,
+    }
+    if rule.form == "http":
+        request = read_request(invocation)
+        if request is None:
+            return None
+        files: dict[str, str] | None = _files((*request.bodies, *_input(invocation)), rule, invocation)
+        sent: dict[str, Any] = {**request.sent, **{name: call[name] for name in _AROUND if name in call}}
+        told |= {"target": request.url or None, "sent": sent, "state": files, "names": (request.url,)}
+    elif rule.form == "git-push":
+        pushed = read_push(invocation)
+        if pushed is None:
+            told |= {"target": None, "sent": call, "state": None, "is_known": False}
+        else:
+            refs = [{"ref": ref, "commit": commit} for ref, commit in pushed.refs]
+            told |= {
+                "target": pushed.target,
+                "sent": {"remote": pushed.remote, "refs": [ref for ref, _ in pushed.refs]},
+                "state": refs,
+                "names": pushed.names,
+                "reference": pushed.commit,
+                "lookup": f"git ls-remote {pushed.remote} {' '.join(ref for ref, _ in pushed.refs)}: it "
+                f"happened "
+                f"when what was pushed stands there "
+                f"({pushed.commit if is_known else 'the commit of this call'})",
+            }
+    else:
+        words = tuple(
+            word for part in (invocation, *invocation.fed_by) for word in (*part.words[1:], *_input(part))
+        )
+        names = tuple(text for text in call["words"][1 + len(rule.words) :] if not text.startswith("-"))
+        told |= {
+            "target": " ".join(names)[:300] or None,
+            "sent": call,
+            "state": _files(words, rule, invocation),
+            "names": names,
+        }
+    if not told["is_known"]:
+        # What is sent is made by this very call: it is told apart by all that the call does.
+        told["sent"] = {"of": told["sent"], "in": [_canonical(part) for part in script.invocations]}
+    return Effect(**told)
+
+
+def _files(words: Sequence[Word], rule: CommandRule, invocation: Invocation) -> dict[str, str] | None:
+    return digests_of(words, folder=invocation.folder, patterns=rule.files) or None
+
+
+def _input(invocation: Invocation) -> tuple[Word, ...]:
+    return () if invocation.reads is None else (invocation.reads,)
+
+
+def _canonical(invocation: Invocation) -> dict[str, Any]:
+    """Give a program's call in the form that is compared: without quotes, white space and its own folder."""
+    words: list[str] = [invocation.program or invocation.words[0].text]
+    for word in invocation.words[1:]:
+        name, is_set, value = word.text.partition("=")
+        words += [name, value] if is_set and name.startswith("--") else [word.text]
+    call: dict[str, Any] = {"words": words}
+    env = {name: word.text for name, word in invocation.env if not name.startswith("COUNTERFOIL_")}
+    if env:
+        call["env"] = env
+    if invocation.folder is not None:
+        call["folder"] = invocation.folder
+    if invocation.stdin is not None:
+        call["stdin"] = invocation.stdin
+    if invocation.reads is not None:
+        call["reads"] = invocation.reads.text
+    if invocation.fed_by:
+        call["fed_by"] = [_canonical(part) for part in invocation.fed_by if not part.fed_by] or [
+            part.program for part in invocation.fed_by
+        ]
+    return call
+
+
+def _leaves_alone(invocation: Invocation) -> bool:
+    """Tell whether a program surely does not change what a later one sends."""
+    if invocation.program in _LEAVES_ALONE:
+        return True
+    if invocation.program in ("git", "gh", "kubectl"):
+        plain = plain_words(invocation.words[1:], takes=values_before(invocation.program))
+        word = plain[0].text if plain else ""
+        return invocation.program != "git" or word in _GIT_LEAVES_ALONE
+    return False

@@ -1,0 +1,134 @@
+"""The cheap first look at what a client sends: whether it can be about an effect at all.
+
+Every call of every tool comes through here, so nothing is loaded and nothing parsed. What is found is only
+that the words of a rule stand somewhere; what they mean there is found out by whoever looks closer.
+"""
+
+__all__ = ["TRIGGERS", "configured_words", "is_candidate"]
+
+TRIGGERS = (
+    (b"git", b"push"),
+    (b"gh ", b"pr", b"create"),
+    (b"gh ", b"pr", b"merge"),
+    (b"gh ", b"pr", b"comment"),
+    (b"gh ", b"pr", b"review"),
+    (b"gh ", b"issue", b"create"),
+    (b"gh ", b"issue", b"comment"),
+    (b"gh ", b"release", b"create"),
+    (b"gh ", b"workflow", b"run"),
+    (b"gh ", b"api"),
+    (b"glab", b"mr", b"create"),
+    (b"glab", b"mr", b"merge"),
+    (b"npm", b"publish"),
+    (b"yarn", b"publish"),
+    (b"cargo", b"publish"),
+    (b"twine", b"upload"),
+    (b"uv ", b"publish"),
+    (b"poetry", b"publish"),
+    (b"gem ", b"push"),
+    (b"docker", b"push"),
+    (b"podman", b"push"),
+    (b"kubectl", b"apply"),
+    (b"kubectl", b"create"),
+    (b"kubectl", b"delete"),
+    (b"kubectl", b"rollout", b"restart"),
+    (b"helm", b"install"),
+    (b"helm", b"upgrade"),
+    (b"terraform", b"apply"),
+    (b"terraform", b"destroy"),
+    (b"tofu", b"apply"),
+    (b"pulumi", b"up"),
+    (b"vercel", b"deploy"),
+    (b"netlify", b"deploy"),
+    (b"wrangler", b"deploy"),
+    (b"fly", b"deploy"),
+    (b"firebase", b"deploy"),
+    (b"gcloud", b"deploy"),
+    (b"ansible-playbook",),
+    (b"curl",),
+    (b"wget", b"--"),
+    (b"http ",),
+    (b"sendmail",),
+    (b"mail ", b"-s"),
+    (b"stripe", b"create"),
+)
+"""The words of the default rules: of one line all stand in whatever that rule fits."""
+
+_TOOL = b'"tool_name"'
+_MOST_TOOLS = 20
+_READING = (b"get_", b"list_", b"read_", b"search_", b"find_", b"fetch_", b"query_")
+_SHELLS = (
+    b"Bash",
+    b"shell",
+    b"local_shell",
+    b"exec_command",
+    b"shell_command",
+    b"unified_exec",
+    b"container.exec",
+)
+"""What `event` takes for the shell."""
+
+_WORD_KEYS = (b"program", b"tool")
+_GLOBS = b"*?["
+
+
+def is_candidate(raw: bytes, words: tuple[bytes, ...] | None) -> bool:
+    """Tell whether what came may be about an effect. `words` are the configured ones, None where unknown."""
+    if words is None or b"\\u00" in raw or any(word in raw for word in words):
+        return True
+    tools = _tools(raw)
+    if any(tool.startswith(b"mcp__") and not _reads(tool) for tool in tools):
+        return True
+    if tools and not any(tool in _SHELLS for tool in tools):
+        return False
+    for trigger in TRIGGERS:
+        for word in trigger:
+            if word not in raw:
+                break
+        else:
+            return True
+    return False
+
+
+def _tools(raw: bytes) -> list[bytes]:
+    """Give what may be the tool's name: the first texts behind that key, wherever it stands."""
+    found: list[bytes] = []
+    at = raw.find(_TOOL)
+    while at >= 0 and len(found) < _MOST_TOOLS:
+        value = raw[at + len(_TOOL) : at + len(_TOOL) + 300].lstrip(b" \t\r\n:")
+        if value.startswith(b'"'):
+            found.append(value[1:].split(b'"', 1)[0])
+        at = raw.find(_TOOL, at + 1)
+    return found if at < 0 else [*found, *_SHELLS]
+
+
+def _reads(tool: bytes) -> bool:
+    """Tell whether the tool's own name begins with a mere reading verb."""
+    return tool.rsplit(b"__", 1)[-1].startswith(_READING)
+
+
+def configured_words(text: bytes) -> tuple[bytes, ...] | None:
+    """Give the words by which the operator's own rules may be met; None where that needs a closer look.
+
+    A superset is enough: a value that is not written on one line, between double quotes, counts as unknown.
+    """
+    if b"effects" not in text and b"tools" not in text:
+        return ()
+    found: list[bytes] = []
+    for line in text.splitlines():
+        key, is_set, value = line.strip().partition(b"=")
+        key, value = key.strip().strip(b'"'), value.strip()
+        if not is_set or key not in _WORD_KEYS:
+            if b"{" in line:
+                return None
+            continue
+        if value[:1] != b'"' or value.count(b'"') != 2 or b"\\" in value:
+            return None
+        found.append(_longest_part(value[1:].split(b'"', 1)[0]))
+    return None if b"" in found else tuple(found)
+
+
+def _longest_part(glob: bytes) -> bytes:
+    for mark in _GLOBS:
+        glob = glob.replace(bytes((mark,)), b"\n")
+    return max(glob.split(b"\n"), key=len)

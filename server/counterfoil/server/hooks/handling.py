@@ -1,0 +1,177 @@
+"""Handles one event that may be about an effect, or is about a session; the client is never broken by it."""
+
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from counterfoil.server.hooks.call import Call, call_of
+from counterfoil.server.hooks.event import HookEvent, NotAnEvent, read_event
+from counterfoil.server.hooks.rules.reading import default_rules, merged
+from counterfoil.server.hooks.rules.rule import NO_RULES, EffectRules
+from counterfoil.server.hooks.saying import context_output, deny_output, not_stored, unavailable
+from counterfoil.server.logs import configure_logs, logger
+from counterfoil.store.errors import Fault, JournalUnavailable
+
+if TYPE_CHECKING:
+    from counterfoil.server.hooks.dialects import Dialect
+    from counterfoil.server.hooks.journaling import HookJournal
+    from counterfoil.server.settings import Settings
+
+__all__ = ["handle"]
+
+_MOST_SECONDS = 25
+"""Clients wait half a minute and more for a hook; a call must not hang on a journal that does not answer."""
+_RECEIPT_TRIES = 3
+
+
+def handle(name: str, raw: bytes, flags: Mapping[str, str | None], dialect: "Dialect | None" = None) -> int:
+    """Handle the event `name` that came as `raw`; give the exit code.
+
+    It is 0, and a deny is in the output, except where a client's `dialect` says otherwise.
+    """
+    configure_logs("warning")
+    try:
+        said = _handled(name, raw, flags)
+    except Exception:
+        logger.exception("the hook failed; the call goes on")
+        return 0
+    if not said:
+        return 0
+    out, err, code = (said, "", 0) if dialect is None else dialect.say(said)
+    for stream, text in ((sys.stdout, out), (sys.stderr, err)):
+        if text:
+            stream.write(f"{text}\n")
+            stream.flush()
+    return code
+
+
+def _handled(name: str, raw: bytes, flags: Mapping[str, str | None]) -> str | None:
+    try:
+        event = read_event(name, raw)
+    except NotAnEvent as problem:
+        logger.warning("what the client sent is no event (%s); the call goes on", problem)
+        return None
+    settings, rules, is_strict = _settings(flags)
+    if name in ("SessionStart", "PreCompact", "Stop"):
+        return None if settings is None else _of_session(event, settings)
+    try:
+        call = call_of(event, rules)
+    except Exception as error:
+        # What it would have been is not known: only a rule for everything can hold it.
+        logger.warning("the call could not be read", exc_info=error)
+        is_held = (is_strict or rules.fail_closed) and name == "PreToolUse"
+        return deny_output(unavailable(type(error).__name__)) if is_held else None
+    if call is None:
+        return None
+    fails_closed = is_strict or rules.fail_closed or call.fails_closed
+    if settings is None:
+        return deny_output(unavailable("configuration")) if fails_closed and name == "PreToolUse" else None
+    if name == "PreToolUse":
+        return _before(call, event, settings, fails_closed=fails_closed)
+    return _after(call, event, settings)
+
+
+def _settings(flags: Mapping[str, str | None]) -> "tuple[Settings | None, EffectRules, bool]":
+    """Give the settings and the rules; the defaults, and how strict, where there is none that can be read."""
+    from counterfoil.server.settings import SettingsError, load_settings
+
+    try:
+        settings = load_settings(flags=flags)
+    except SettingsError as error:
+        logger.warning("the configuration cannot be used (%s); the call goes on", error.name)
+        return None, default_rules(), _may_fail_closed(flags)
+    configure_logs(settings.log_level)
+    return settings, merged(settings.effects or NO_RULES, settings.tool_rules), False
+
+
+def _may_fail_closed(flags: Mapping[str, str | None]) -> bool:
+    """Tell whether a configuration that cannot be read asks, for something, not to go on then."""
+    from counterfoil.server.places import configuration_folder
+
+    path = flags.get("config") or os.environ.get("COUNTERFOIL_CONFIG")
+    try:
+        text = Path(path or f"{configuration_folder(os.environ)}/counterfoil.toml").expanduser().read_bytes()
+    except OSError:
+        return False
+    return b"fail_closed" in text and b"true" in text
+
+
+def _before(call: Call, event: HookEvent, settings: "Settings", *, fails_closed: bool) -> str | None:
+    async def work(hooks: "HookJournal") -> str | None:
+        return await hooks.before(call)
+
+    try:
+        reason = _asked(event, settings, work)
+    except Exception as error:
+        code = error.code if isinstance(error, Fault) else type(error).__name__
+        logger.warning("the journal could not be asked (%s)", code, exc_info=error)
+        return deny_output(unavailable(code)) if fails_closed else None
+    return None if reason is None else deny_output(reason)
+
+
+def _after(call: Call, event: HookEvent, settings: "Settings") -> str | None:
+    async def work(hooks: "HookJournal") -> str | None:
+        return await hooks.after(call)
+
+    for attempt in range(1, _RECEIPT_TRIES + 1):
+        try:
+            told = _asked(event, settings, work)
+        except Exception as error:
+            code = error.code if isinstance(error, Fault) else type(error).__name__
+            is_hopeless = not (isinstance(error, JournalUnavailable) and error.retryable)
+            if attempt < _RECEIPT_TRIES and not is_hopeless:
+                continue
+            logger.warning("the result could not be recorded (%s)", code, exc_info=error)
+            return context_output(event.name, not_stored(code))
+        return None if told is None else context_output(event.name, told)
+    return None
+
+
+def _of_session(event: HookEvent, settings: "Settings") -> str | None:
+    from counterfoil.server.hooks.session import at_compaction, at_start, at_stop
+
+    if settings.journal_path is not None and not settings.journal_path.exists():
+        return None
+    told = _asked(
+        event, settings, {"SessionStart": at_start, "PreCompact": at_compaction, "Stop": at_stop}[event.name]
+    )
+    if told is None:
+        return None
+    if event.name == "SessionStart":
+        return context_output(event.name, told)
+    if event.name == "PreCompact":
+        # What a hook prints there is added to what the summary is asked for.
+        return told
+    import json
+
+    return json.dumps({"decision": "block", "reason": told})
+
+
+def _asked(
+    event: HookEvent, settings: "Settings", work: "Callable[[HookJournal], Awaitable[str | None]]"
+) -> str | None:
+    """Open the journal, do the work, and close it again, all within bounds."""
+    from counterfoil.server.configuration import DuplicateRule
+    from counterfoil.server.hooks.journaling import HookJournal
+
+    # A hook knows the state that is sent, and compares by nothing less.
+    wanted = replace(settings, probes={}, duplicates=(DuplicateRule(action="*", compare="fingerprint"),))
+
+    if wanted.journal_path is not None:
+        from counterfoil.server.opener import open_directly_from
+        from counterfoil.store.sqlite.transaction import drive
+
+        with open_directly_from(wanted) as journal:
+            return drive(work(HookJournal(journal, event=event, settings=settings)))
+    import asyncio
+
+    from counterfoil.server.opener import open_from
+
+    async def asked() -> str | None:
+        async with asyncio.timeout(_MOST_SECONDS), open_from(wanted) as journal:
+            return await work(HookJournal(journal, event=event, settings=settings))
+
+    return asyncio.run(asked())

@@ -1,0 +1,234 @@
+"""Keeps the journal of a call: intent before it runs, receipt or failure after it.
+
+The two are told by two processes. They find each other by the client's id of the call, and the second is the
+holder of what the first began because both are of the same conversation.
+"""
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from counterfoil.server.hooks.call import Call, identity_of, payload_of
+from counterfoil.server.hooks.event import HookEvent
+from counterfoil.server.hooks.fitting import fitting_attempt
+from counterfoil.server.hooks.saying import blocked, blocked_by_step
+from counterfoil.store.attending_calls import HeldAttempt
+from counterfoil.store.domain.commands import (
+    BeginOperation,
+    Caller,
+    CheckOperation,
+    Lookup,
+    OperationRef,
+    ReceiptGiven,
+    RecordReceipt,
+    ResumePlan,
+)
+from counterfoil.store.domain.model import State
+
+if TYPE_CHECKING:
+    from counterfoil.server.settings import Settings
+    from counterfoil.store.journal import Journal
+
+__all__ = ["CONNECTION", "SYSTEM", "HookJournal"]
+
+CONNECTION = "hook-"
+"""How the connection of a hook begins: what one began is never taken for an agent's own attempt."""
+
+SYSTEM = "counterfoil:hook"
+"""The system of the marks by which a call is known again at an agent's own operation."""
+
+SHORTEST_CALL_ID = 16
+
+_OPEN_OR_DONE = frozenset(State) - {State.PLANNED, State.FAILED}
+_UNRESOLVED = ("reconcile", "wait", "ask")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Identity:
+    run: str
+    key: str
+    mark: str
+    args: Mapping[str, Any]
+
+
+class HookJournal:
+    """The journal as one event of one client uses it."""
+
+    def __init__(self, journal: "Journal", *, event: HookEvent, settings: "Settings") -> None:
+        self.journal = journal
+        self.event = event
+        self._settings = settings
+        self._named = os.environ.get("COUNTERFOIL_CONVERSATION") or event.session or settings.conversation
+        place = self._named or hashlib.sha256((event.folder or "").encode()).hexdigest()[:16]
+        is_unique = event.call_id is not None and len(event.call_id) >= SHORTEST_CALL_ID
+        self.caller = Caller(
+            connection=f"{CONNECTION}{place}",
+            conversation=self._named,
+            client="counterfoil hook",
+            tool=f"hook {event.name}",
+            model=event.model,
+            tool_call=event.call_id,
+            traceparent=settings.traceparent,
+            call_id=event.call_id if is_unique else None,
+        )
+
+    @property
+    def own_run(self) -> str:
+        """The run of a conversation that nobody has given one."""
+        return f"conversation/{self._named or self.caller.connection.removeprefix(CONNECTION)}"
+
+    def fixed_run(self) -> str | None:
+        """Give the run that the environment or the configuration says, whatever an agent says."""
+        if self._settings.run is not None:
+            return self._settings.run
+        folder = os.path.realpath(self.event.folder or "/")
+        inside = [
+            project
+            for project in self._settings.projects
+            if folder == project.path or folder.startswith(project.path.rstrip("/") + "/")
+        ]
+        return max(inside, key=lambda project: len(project.path)).run if inside else None
+
+    async def run(self) -> str:
+        """Give the run that the call belongs to."""
+        fixed = self.fixed_run()
+        return fixed or (await self.journal.attendance(self.caller)).run or self.own_run
+
+    async def on_file(self, call: Call, *, run: str) -> tuple[HeldAttempt, ...]:
+        """Give what is on record of a call in a run, whoever began it."""
+        return await self._on_file(self._identity(call, run))
+
+    async def before(self, call: Call) -> str | None:
+        """Begin the operation of a call; give the reason where the call must not run, None where it may.
+
+        Raises:
+            Fault: the journal cannot tell.
+        """
+        attendance = await self.journal.attendance(self.caller)
+        identity = self._identity(call, self.fixed_run() or attendance.run or self.own_run)
+        held = await self.journal.calls.held(self.caller, system=SYSTEM)
+        if self._is_sent_again(held, identity):
+            return None
+        on_file = await self._on_file(identity)
+        stopping = [known for known in on_file if known.state in _OPEN_OR_DONE]
+        free = [known for known in held if known.is_live and not known.marks and not self._is_own(known)]
+        fit = fitting_attempt(call, attendance.live, free, args=identity.args)
+        if fit is not None and all(self._is_told_apart(known, fit) for known in stopping):
+            return await self._attach(fit, identity)
+        attached = next((known for known in stopping if known.key != identity.key), None)
+        if attached is not None:
+            answer = await self.journal.check_operation(
+                CheckOperation(ref=OperationRef(operation=attached.operation)), self.caller
+            )
+            return blocked(answer, self.event, lookup=call.lookup, holds_it=attached.is_live)
+        if not call.is_known and call.own_key is None and not on_file:
+            reason = await self._unresolved(call, identity.run)
+            if reason is not None:
+                return reason
+        return await self._begin(call, identity)
+
+    def _identity(self, call: Call, run: str) -> _Identity:
+        key, mark, args = identity_of(call, redact=self.journal.hidden)
+        return _Identity(run=run, key=key, mark=mark, args=args)
+
+    async def _on_file(self, identity: _Identity) -> tuple[HeldAttempt, ...]:
+        return await self.journal.calls.on_file(
+            run=identity.run, key=identity.key, system=SYSTEM, mark=identity.mark
+        )
+
+    def _is_own(self, known: HeldAttempt) -> bool:
+        return known.connection.startswith((CONNECTION, "gateway-"))
+
+    def _is_sent_again(self, held: Sequence[HeldAttempt], identity: _Identity) -> bool:
+        """Tell whether the client tells of the very same call twice, as two hooks for one event do."""
+        call_id = self.caller.call_id
+        return call_id is not None and any(
+            known.is_live and call_id in known.calls and identity.mark in known.marks for known in held
+        )
+
+    @staticmethod
+    def _is_told_apart(known: HeldAttempt, fit: HeldAttempt) -> bool:
+        return known.operation == fit.operation or known.operation in fit.distinct_from
+
+    async def _attach(self, fit: HeldAttempt, identity: _Identity) -> str | None:
+        """Mark the agent's own attempt as the one that this call carries out."""
+        answer = await self.journal.record_receipt(
+            RecordReceipt(
+                ref=OperationRef(operation=fit.operation),
+                receipt=ReceiptGiven(
+                    attempt=fit.attempt,
+                    external_id=identity.mark,
+                    system=SYSTEM,
+                    final=False,
+                    assurance="captured",
+                    evidence={"tool": self.event.tool, "call": self.event.call_id or ""},
+                ),
+            ),
+            self.caller,
+        )
+        return None if answer["next"] == "continue" else blocked(answer, self.event)
+
+    async def _unresolved(self, call: Call, run: str) -> str | None:
+        """A call that makes what it sends waits for the one before it on the same target."""
+        plan = await self.journal.resume_plan(ResumePlan(run=run), self.caller)
+        for step in plan.get("steps", ()):
+            is_alike = step.get("action") == call.action and step.get("target") == (call.target or None)
+            if is_alike and step["next"] in _UNRESOLVED:
+                return blocked_by_step(step, run=run, as_of=plan["as_of"], event=self.event)
+        return None
+
+    async def _begin(self, call: Call, identity: _Identity) -> str | None:
+        command = BeginOperation(
+            run=identity.run,
+            key=identity.key,
+            action=call.action,
+            target=call.target,
+            args=identity.args,
+            payload=payload_of(call, redact=self.journal.hidden),
+            repeat=call.repeat,
+            lookup=None
+            if call.lookup is None
+            else Lookup(instructions=call.lookup, settle_seconds=call.settle_seconds),
+            lease_seconds=call.lease_seconds,
+            distinct_from=("*",) if call.own_key is not None else (),
+        )
+        answer = await self.journal.begin_operation(command, self.caller)
+        if answer["reason"] == "run_finished" and identity.run != self.own_run:
+            # The agent's run is over; what it still does belongs to the conversation.
+            own = _Identity(run=self.own_run, key=identity.key, mark=identity.mark, args=identity.args)
+            return await self._begin(call, own)
+        return None if answer["next"] == "perform" else blocked(answer, self.event, lookup=call.lookup)
+
+    def _is_of_call(self, known: HeldAttempt) -> bool:
+        return self.caller.call_id in known.calls
+
+    def _is_nameless(self, known: HeldAttempt) -> bool:
+        """Tell whether a client that gives its calls no ids began this attempt, which is still live."""
+        return self.caller.call_id is None and known.is_live and known.connection == self.caller.connection
+
+    async def after(self, call: Call) -> str | None:
+        """Record what came of a call; give what the model has to be told of it.
+
+        Raises:
+            Fault: the journal could not take it.
+        """
+        from counterfoil.server.hooks.recording import record
+
+        held = await self.journal.calls.held(self.caller, system=SYSTEM)
+        known = next((one for one in held if self._is_of_call(one)), None)
+        identity = self._identity(call, await self.run())
+        if known is None:
+            on_file = await self._on_file(identity)
+            known = next((one for one in on_file if self._is_of_call(one) or self._is_nameless(one)), None)
+        ref = OperationRef(run=identity.run, key=identity.key)
+        return await record(
+            self.journal,
+            self.caller,
+            call,
+            self.event,
+            ref=ref if known is None else OperationRef(operation=known.operation),
+            attempt=None if known is None or not known.attempt else known.attempt,
+            args=identity.args,
+        )

@@ -1,0 +1,167 @@
+"""Reads the rules of `[effects]`: every key is known, every value has its type, every fault is named."""
+
+import difflib
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from counterfoil.server.hooks.rules.rule import CommandRule, EffectRules, ToolRule
+
+if TYPE_CHECKING:
+    from counterfoil.server.rules.tool_rule import ToolRule as SharedToolRule
+
+__all__ = ["RuleProblem", "default_rules", "merged", "read_rules"]
+
+_Rule = TypeVar("_Rule", CommandRule, ToolRule)
+
+_TEXTS = frozenset(("action", "external_id", "url", "lookup", "program", "tool", "target"))
+_LISTS = frozenset(("also", "found", "refused", "words", "unless", "needs", "files", "identity", "payload"))
+_SWITCHES = frozenset(("effect", "fail_closed"))
+_PATTERNS = frozenset(("found", "refused"))
+_PATHS = frozenset(("external_id", "url", "target"))
+_KINDS = (
+    "message",
+    "transaction",
+    "commit",
+    "deployment",
+    "release",
+    "test_result",
+    "file",
+    "http_response",
+    "record",
+    "approval",
+    "other",
+)
+_WORDS: Mapping[str, tuple[str, ...]] = {
+    "kind": _KINDS,
+    "repeat": ("safe", "unsafe"),
+    "form": ("git-push", "http"),
+}
+_MOST_SETTLE_SECONDS = 86_400
+
+
+class RuleProblem(Exception):
+    """A rule that cannot be used as written: the name of the key, and what is wrong."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"{name}: {problem}")
+        self.name, self.problem = name, problem
+
+
+def read_rules(values: Any) -> EffectRules:
+    """Read the table `[effects]` of a configuration file.
+
+    Raises:
+        RuleProblem: a key is unknown, missing or wrong; it is named, with what would be right.
+    """
+    if not isinstance(values, dict):
+        raise RuleProblem("effects", "it is a table: [effects]")
+    _known("effects", values, ("commands", "tools", "fail_closed"))
+    return EffectRules(
+        commands=_rules(CommandRule, "commands", values, needed="program"),
+        tools=_rules(ToolRule, "tools", values, needed="tool"),
+        fail_closed=_switch("effects.fail_closed", values.get("fail_closed", False)),
+    )
+
+
+@cache
+def default_rules() -> EffectRules:
+    """Give the rules that hold where nobody says otherwise."""
+    text = (files("counterfoil.server.hooks.rules") / "defaults.toml").read_text(encoding="utf-8")
+    return read_rules(tomllib.loads(text)["effects"])
+
+
+def merged(own: EffectRules, shared: "tuple[SharedToolRule, ...]" = ()) -> EffectRules:
+    """Put the operator's rules before the defaults."""
+    defaults = default_rules()
+    return EffectRules(
+        commands=(*own.commands, *defaults.commands),
+        tools=own.tools,
+        shared=shared,
+        default_tools=defaults.tools,
+        fail_closed=own.fail_closed,
+    )
+
+
+def _rules(kind: type[_Rule], name: str, values: Mapping[str, Any], *, needed: str) -> tuple[_Rule, ...]:
+    tables = values.get(name, [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise RuleProblem(f"effects.{name}", f"it is a list of tables: [[effects.{name}]]")
+    return tuple(
+        _rule(kind, f"effects.{name}[{index}]", table, needed=needed) for index, table in enumerate(tables)
+    )
+
+
+def _rule(kind: type[_Rule], where: str, table: Mapping[str, Any], *, needed: str) -> _Rule:
+    _known(where, table, kind.__dataclass_fields__)
+    if needed not in table:
+        raise RuleProblem(f"{where}.{needed}", "it is missing")
+    return kind(**{key: _value(f"{where}.{key}", key, value) for key, value in table.items()})
+
+
+def _value(where: str, key: str, value: Any) -> Any:
+    if key in _SWITCHES:
+        return _switch(where, value)
+    if key in _WORDS:
+        if value not in _WORDS[key]:
+            raise RuleProblem(where, f"it is one of {', '.join(_WORDS[key])}")
+        return value
+    if key in _LISTS:
+        if not isinstance(value, list):
+            raise RuleProblem(where, "it is a list of texts")
+        return tuple(_text(f"{where}[{index}]", key, item) for index, item in enumerate(value))
+    if key in _TEXTS:
+        return _text(where, key, value)
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not 0 <= value <= _MOST_SETTLE_SECONDS
+    ):
+        raise RuleProblem(where, f"it is a number of seconds up to {_MOST_SETTLE_SECONDS}")
+    return float(value)
+
+
+def _text(where: str, key: str, value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise RuleProblem(where, "it is a text")
+    if key in _PATTERNS:
+        _check_pattern(where, value, needs_id=key == "found")
+    if key in _PATHS:
+        _check_path(where, value)
+    return value
+
+
+def _check_pattern(where: str, text: str, *, needs_id: bool) -> None:
+    try:
+        pattern = re.compile(text, re.MULTILINE)
+    except re.error as error:
+        raise RuleProblem(where, f"it is no regular expression: {error}") from None
+    if needs_id and "id" not in pattern.groupindex:
+        raise RuleProblem(where, "it has a group for the reference: (?P<id>…)")
+
+
+def _check_path(where: str, text: str) -> None:
+    from counterfoil.server.probes.json_path import BadPath, JsonPath
+
+    try:
+        JsonPath.read(text)
+    except BadPath as error:
+        raise RuleProblem(where, str(error)) from None
+
+
+def _switch(where: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise RuleProblem(where, "it is true or false")
+    return value
+
+
+def _known(where: str, table: Mapping[str, Any], names: Any) -> None:
+    accepted = list(names)
+    for name in table:
+        if name not in accepted:
+            near = difflib.get_close_matches(name, accepted, n=1, cutoff=0.5)
+            hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(accepted)}"
+            raise RuleProblem(f"{where}.{name}", f"it is not known{hint}")

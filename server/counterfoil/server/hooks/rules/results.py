@@ -1,0 +1,161 @@
+"""What the result of a call says: whether it succeeded, and the reference of the system that performed it."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from counterfoil.server.hooks.rules.rule import EffectRule
+from counterfoil.store.domain.canonical import canonical_json, digest
+
+__all__ = ["Found", "document_of", "find_reference", "is_refusal", "result_digest", "tool_succeeded"]
+
+_MOST_TEXT = 400_000
+"""A reference that stands behind so many characters is not looked for: patterns must not take seconds."""
+_LONGEST_REFERENCE = 500
+
+_NAMES: Mapping[str, tuple[str, ...]] = {
+    "message": ("message_id", "messageId", "message-id", "ts"),
+    "commit": ("sha", "commit", "hash"),
+    "deployment": ("deployment_id", "deploymentId"),
+    "transaction": ("transaction_id", "transactionId", "charge_id", "payment_id"),
+}
+_ANY_NAMES = ("id", "number", "html_url", "url")
+_URL_NAMES = ("html_url", "web_url", "url", "permalink")
+
+_STATUS_NAMES = ("status", "statusCode", "status_code")
+_REFUSED_STATUSES = frozenset((400, 401, 402, 403, 404, 405, 406, 410, 411, 412, 413, 414, 415, 422))
+"""An answer that says of this very request that it was not carried out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What shows that the effect happened: its reference, where it is said, and where it can be seen."""
+
+    external_id: str | None = None
+    url: str | None = None
+
+
+def find_reference(rule: EffectRule, *, text: str, document: Any = None) -> Found | None:
+    """Find the reference in a result by what the rule says of it; of several the last one counts.
+
+    `document` is the result as JSON, where it is some. Without a word in the rule, the usual names of ids at
+    its top are taken.
+    """
+    for pattern in rule.found:
+        matches = list(re.compile(pattern, re.MULTILINE).finditer(text[:_MOST_TEXT]))
+        if matches:
+            groups = matches[-1].groupdict()
+            return Found(external_id=_reference(groups.get("id")), url=_reference(groups.get("url")))
+    if rule.external_id is not None:
+        reference = _at(rule.external_id, document)
+        return None if reference is None else Found(external_id=reference, url=_url(rule, document))
+    if rule.found or not isinstance(document, Mapping):
+        return None
+    for name in (*_NAMES.get(rule.kind, ()), *_ANY_NAMES):
+        reference = _reference(document.get(name))
+        if reference is not None:
+            return Found(external_id=reference, url=_url(rule, document))
+    return None
+
+
+def _url(rule: EffectRule, document: Any) -> str | None:
+    if rule.url is not None:
+        return _at(rule.url, document)
+    if not isinstance(document, Mapping):
+        return None
+    return next((url for name in _URL_NAMES if (url := _reference(document.get(name)))), None)
+
+
+def _at(path: str, document: Any) -> str | None:
+    from counterfoil.server.probes.json_path import JsonPath, NoSuchMember
+
+    try:
+        return _reference(JsonPath.read(path).of(document))
+    except NoSuchMember:
+        return None
+
+
+def _reference(value: Any) -> str | None:
+    text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    if not isinstance(text, str) or not text.strip() or len(text) > _LONGEST_REFERENCE:
+        return None
+    return text.strip() if text.isprintable() else None
+
+
+def document_of(result: Any) -> tuple[str, Any]:
+    """Give the text of a tool's result, and the JSON that it is or holds; None where it is none.
+
+    Knows results of MCP (content blocks and structured content) and plain ones.
+    """
+    if isinstance(result, str):
+        return result, _parsed(result)
+    if isinstance(result, Mapping):
+        blocks = result.get("content")
+        text = "\n".join(_texts(blocks if isinstance(blocks, list) else []))
+        structured = next(
+            (result[name] for name in ("structuredContent", "structured_content") if result.get(name)), None
+        )
+        if structured is not None or isinstance(blocks, list):
+            return text, _parsed(text) if structured is None else structured
+        return canonical_json(dict(result)), result
+    if isinstance(result, list):
+        text = "\n".join(_texts(result))
+        return text, _parsed(text)
+    return "", None
+
+
+def _texts(blocks: Sequence[Any]) -> Iterator[str]:
+    for block in blocks:
+        if isinstance(block, Mapping) and isinstance(block.get("text"), str):
+            yield block["text"]
+
+
+def _parsed(text: str) -> Any:
+    if text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def tool_succeeded(result: Any, document: Any) -> bool:
+    """Tell whether a result that its server did not call an error does not call itself a failure."""
+    for told in (result, document):
+        if not isinstance(told, Mapping):
+            continue
+        if any(told.get(name) is True for name in ("isError", "is_error")):
+            return False
+        if any(told.get(name) is False for name in ("ok", "success", "succeeded")):
+            return False
+        if told.get("error") or told.get("errors"):
+            return False
+    return True
+
+
+def is_refusal(rule: EffectRule, text: str) -> Mapping[str, Any] | None:
+    """Give the evidence that a request was refused before any effect; None where the text shows none.
+
+    By a pattern of the rule, by an answer with an HTTP status that says so, or because the server did not
+    know the call at all.
+    """
+    text = text[:_MOST_TEXT]
+    for pattern in rule.refused:
+        match = re.compile(pattern, re.MULTILINE).search(text)
+        if match is not None:
+            return {"refused": match[0].strip()[:500]}
+    if re.search(r"MCP error -3260[12]\b", text):
+        return {"refused": "the server did not take the call"}
+    document = _parsed(text)
+    if isinstance(document, Mapping):
+        status = next((document[name] for name in _STATUS_NAMES if name in document), None)
+        if isinstance(status, int) and status in _REFUSED_STATUSES:
+            return {"status": status}
+    return None
+
+
+def result_digest(result: Any) -> str:
+    """Give what stands for a result that brings no reference of its own."""
+    return f"sha256:{digest(canonical_json(result)).removeprefix('sha256:')}"

@@ -1,0 +1,85 @@
+"""Rules that say which calls are effects, and how the performing system's reference is found in a result.
+
+The operator's own go first, then those for tools that a gateway heeds as well, then the defaults.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from counterfoil.server.rules.tool_rule import ToolRule as SharedToolRule
+
+__all__ = ["NO_RULES", "CommandRule", "EffectRule", "EffectRules", "ToolRule"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectRule:
+    """What every rule says. `effect` off means: such calls are left alone.
+
+    `action` names the effect in the journal; `also` are actions under which an agent may have begun the
+    same itself. `found` are regular expressions with a group `id` (and perhaps `url`), `external_id` and
+    `url` JSON paths, by which the reference is found in a result. `refused` are regular expressions for
+    results that show that the request was refused before any effect. `lookup` says in words how to find out
+    whether it happened; `settle_seconds` is how long such a look has to wait. `repeat` is "unsafe" or "safe".
+    """
+
+    effect: bool = True
+    action: str | None = None
+    also: tuple[str, ...] = ()
+    kind: str = "other"
+    found: tuple[str, ...] = ()
+    external_id: str | None = None
+    url: str | None = None
+    refused: tuple[str, ...] = ()
+    lookup: str | None = None
+    settle_seconds: float | None = None
+    repeat: str | None = None
+    fail_closed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandRule(EffectRule):
+    """A command of the shell: `program`, then `words` (globs) as the first ones that are no options.
+
+    `unless` are options with which it is no effect; `needs` are options of which one has to be there; both
+    may say with which values: `--method=POST|PUT`. `form` names a reading of its own ("git-push", "http").
+    `files` are globs of files whose content is sent though no word names them.
+    """
+
+    program: str
+    words: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    form: str | None = None
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRule(EffectRule):
+    """A tool of an MCP server, by a glob of its name, `mcp__SERVER__TOOL` as clients write it.
+
+    `target` is a JSON path into its arguments. `identity` are the arguments that say what the effect is, all
+    but `payload` where it is None; `payload` are those that may be worded anew.
+    """
+
+    tool: str
+    target: str | None = None
+    identity: tuple[str, ...] | None = None
+    payload: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectRules:
+    """The rules that hold, the first match counts. `fail_closed` holds for all of them.
+
+    `shared` are the operator's rules of tools that a gateway heeds too; `default_tools` come last.
+    """
+
+    commands: tuple[CommandRule, ...] = ()
+    tools: tuple[ToolRule, ...] = ()
+    shared: "tuple[SharedToolRule, ...]" = ()
+    default_tools: tuple[ToolRule, ...] = ()
+    fail_closed: bool = False
+
+
+NO_RULES = EffectRules()

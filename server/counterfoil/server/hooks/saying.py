@@ -1,0 +1,209 @@
+"""What a hook says: to the client in its JSON, to the model in words that are this program's own.
+
+Stored text comes only as labelled, bounded, escaped data behind the words.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from counterfoil.server.hooks.event import HookEvent
+from counterfoil.store.domain.untrusted import escape_untrusted
+
+__all__ = [
+    "blocked",
+    "blocked_by_step",
+    "context_output",
+    "deny_output",
+    "journaled",
+    "not_stored",
+    "still_open",
+    "unavailable",
+]
+
+_SHOWN = 300
+
+_HOW = (
+    "To settle it: look, then call reconcile_operation of the counterfoil tools with operation, finding, "
+    "checked_with and as_of as given here; without those tools a person runs `counterfoil reconcile "
+    "OPERATION`."
+)
+
+_WORDS: Mapping[str, str] = {
+    "already_succeeded": "This very effect is on record as done. Do not repeat it; its receipts are the "
+    "proof.",
+    "timed_out": "This effect was given up without evidence. Do not perform it.",
+    "cancelled": "This effect was cancelled. Do not perform it.",
+    "compensated": "This effect happened and was undone. Do not perform it again.",
+    "in_doubt": "This very effect may already have happened: an earlier call of it ended without a "
+    "result. Do not "
+    "run it again before you have looked it up in the system that performs it. " + _HOW,
+    "lease_held_by_you": "This very effect is under way in this conversation, or was interrupted there: "
+    "no result of "
+    "it has come. Do not run it a second time. If it is still running, wait for its result; if it was "
+    "interrupted, look it up. " + _HOW,
+    "lease_held": "Another session is performing this very effect. Do not perform it; ask again at retry_at.",
+    "settling": "It is too early for an empty look to count: wait until retry_at, look again, and "
+    "reconcile with "
+    "the as_of of a new check_operation.",
+    "disputed": "Evidence on this effect contradicts itself. Do not perform it. " + _HOW,
+    "receipt_too_weak": "It may have happened, and what is on record does not prove it. Do not repeat it. "
+    + _HOW,
+    "foreign_receipt": "A receipt on record belongs to something else. Look for this effect itself. " + _HOW,
+    "authority_required": "A person must permit this first: tell the person, who does it with "
+    "`counterfoil grant OPERATION`.",
+    "authority_expired": "The permission for this no longer holds: a person renews it with "
+    "`counterfoil grant OPERATION`.",
+    "drift": "What this rests on has changed: a person must decide (`counterfoil grant OPERATION`).",
+    "attempts_exhausted": "No attempt is left: a person must decide (`counterfoil grant OPERATION`).",
+    "history_gap": "The journal was restored from a backup and may have missed this: a person must decide.",
+    "unresolved": "Looking has not settled whether this happened. Do not perform it: a person must decide "
+    "(`counterfoil reconcile OPERATION`).",
+    "backoff": "The last failure asked for a pause: run it again after retry_at.",
+    "dependency": "Another step goes first.",
+    "identity_conflict": "The key that COUNTERFOIL_KEY names is another effect in this run. Choose "
+    "another one.",
+    "possible_duplicate": "This looks like an effect that is on file under another key, and is not settled. "
+    "Settle that one first.",
+    "superseded": "This call was told of before and is over. Make the call anew.",
+    "run_finished": "The run that this would belong to is finished.",
+}
+_OTHERWISE = "The journal does not permit this call now."
+
+_AGAIN = (
+    "If you mean another effect that merely looks the same, and know that a second one is wanted: put "
+    "COUNTERFOIL_KEY=<a name for it> in front of the command."
+)
+_AGAIN_TOOL = (
+    "If you mean another effect that merely looks the same, and know that a second one is wanted: begin "
+    "it with "
+    "begin_operation under its own key, with distinct_from naming this operation."
+)
+
+
+def blocked(
+    answer: Mapping[str, Any], event: HookEvent, *, lookup: str | None = None, holds_it: bool = False
+) -> str:
+    """Say why a call does not run, from what the journal answered. `lookup` is the rule's."""
+    reason = "lease_held_by_you" if holds_it else str(answer.get("reason", ""))
+    words = [_WORDS.get(reason, _OTHERWISE)]
+    if answer.get("next") == "skip":
+        words.append(_AGAIN if event.is_shell else _AGAIN_TOOL)
+    data = _data(answer)
+    if answer.get("next") != "skip" and lookup is not None:
+        data.setdefault("lookup", escape_untrusted(lookup, limit=2 * _SHOWN))
+    return _told("blocked this call.", words, data)
+
+
+def blocked_by_step(step: Mapping[str, Any], *, run: str, as_of: str, event: HookEvent) -> str:
+    """Say that an earlier effect on the same target has to be settled first."""
+    words = ["An earlier effect on the same target is not settled, and may be this one.", _WORDS["in_doubt"]]
+    return _told("blocked this call.", words, _data({**step, "run": run, "as_of": as_of}))
+
+
+def unavailable(code: str) -> str:
+    """Say that a call does not run because the journal cannot be asked, and the rule wants it so."""
+    return (
+        f"Counterfoil blocked this call: the journal cannot be used now ({code}), and the rule for this "
+        f"effect says "
+        "that it is then not performed. Nothing was recorded. A person can see the cause with "
+        "`counterfoil doctor`."
+    )
+
+
+def journaled(answer: Mapping[str, Any], *, external_ids: Iterable[str]) -> str:
+    """Say that a receipt was recorded."""
+    if answer.get("next") in ("continue", "skip"):
+        words = ["The result is on record; you need not record it yourself."]
+    else:
+        words = [
+            "The result is on record, and something stands against it.",
+            _WORDS.get(str(answer.get("reason")), ""),
+        ]
+    return _told(
+        "kept the receipt of this call.", words, {**_data(answer), "reference": ", ".join(external_ids)}
+    )
+
+
+def still_open(answer: Mapping[str, Any], *, came: str) -> str:
+    """Say that nobody knows yet what came of a call, or that nothing did."""
+    words = {
+        "under_way": "It goes on in the background: when it ends, record what came of it with "
+        "record_receipt or "
+        "record_failure.",
+        "refused": "It had no effect. It may be run again.",
+    }.get(
+        came,
+        "Whether it happened is not shown by this result. Do not run it again before you have looked. "
+        + _HOW,
+    )
+    return _told("noted the end of this call.", [words], _data(answer))
+
+
+def not_stored(code: str) -> str:
+    """Say that a result could not be recorded."""
+    return (
+        f"Counterfoil could NOT record the result of this call ({code}). Keep its reference, and record "
+        f"it with "
+        "record_receipt as soon as the journal can be used."
+    )
+
+
+def _told(head: str, words: Iterable[str], data: Mapping[str, Any]) -> str:
+    shown = "; ".join(f"{name}: {value}" for name, value in data.items() if value)
+    return f"Counterfoil {head} {' '.join(word for word in words if word)} [{shown}]"
+
+
+def _data(answer: Mapping[str, Any]) -> dict[str, str]:
+    told: dict[str, Any] = {
+        name: answer.get(name)
+        for name in (
+            "operation",
+            "run",
+            "key",
+            "state",
+            "attempt",
+            "as_of",
+            "since",
+            "settle_until",
+            "retry_at",
+        )
+    }
+    lookup = answer.get("lookup")
+    if isinstance(lookup, Mapping):
+        told["lookup"] = lookup.get("instructions") or lookup.get("tool") or lookup.get("probe")
+    receipts = answer.get("receipts")
+    if isinstance(receipts, list):
+        told["receipts"] = ", ".join(
+            f"{receipt.get('kind')} {receipt.get('external_id')}"
+            for receipt in receipts[:3]
+            if receipt.get("final", True)
+        )
+    duplicates = answer.get("duplicates")
+    if isinstance(duplicates, list):
+        told["duplicates"] = ", ".join(str(other.get("operation")) for other in duplicates[:3])
+    return {
+        name: escape_untrusted(str(value), limit=_SHOWN) for name, value in told.items() if value is not None
+    }
+
+
+def deny_output(reason: str) -> str:
+    """Give the JSON by which a client does not run a call, and tells the model why."""
+    return _json(
+        {
+            "hookSpecificOutput": {
+                "hookEventName": "PreToolUse",
+                "permissionDecision": "deny",
+                "permissionDecisionReason": reason,
+            }
+        }
+    )
+
+
+def context_output(event: str, text: str) -> str:
+    """Give the JSON by which a client shows the model a text."""
+    return _json({"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}})
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=True)

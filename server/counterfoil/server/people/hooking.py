@@ -1,0 +1,136 @@
+"""Explains the hooks to people: `hook`, of which the events themselves take a shorter way."""
+
+import json
+import os
+from typing import Any
+
+import anyio
+import click
+
+from counterfoil.server.people import rendering as show
+from counterfoil.server.people.output import write, write_json
+from counterfoil.server.people.request import Request
+from counterfoil.server.people.teaching import TeachingGroup, teaching_command
+
+__all__ = ["hook"]
+
+_EXAMPLES = (
+    "counterfoil hook explain 'git push origin main'",
+    "counterfoil hook explain 'make && kubectl apply -f app.yaml' --json",
+    "counterfoil hook PreToolUse < event.json           as a client runs it",
+)
+
+
+@click.group(
+    cls=TeachingGroup,
+    sections={"Look": ("explain",)},
+    examples=_EXAMPLES,
+    short_help="keep the journal from a client's hooks",
+)
+def hook() -> None:
+    """Keep the journal from outside the model: a client runs `counterfoil hook EVENT` with its JSON on stdin.
+
+    EVENT is PreToolUse, PostToolUse, PostToolUseFailure, SessionStart, PreCompact or Stop. A call that is an
+    effect is begun before it runs and its result recorded after it; one that is done or in doubt is blocked,
+    with a reason that tells the model what to do. Every other call is left alone.
+    """
+
+
+@teaching_command(
+    short="what would happen to a command, and why",
+    examples=[
+        "counterfoil hook explain 'git push origin main'",
+        "counterfoil hook explain 'npm publish' --folder ~/package",
+        'counterfoil hook explain --tool mcp__mail__send_message --input \'{"to": "a@example.org"}\'',
+    ],
+)
+@click.argument("command", metavar="[COMMAND]", required=False)
+@click.option("--folder", metavar="DIR", help="Where it would run; the working directory unless given.")
+@click.option("--tool", metavar="NAME", help="A tool as the client calls it: mcp__SERVER__TOOL.")
+@click.option("--input", "given", metavar="JSON", help="The tool's arguments.")
+def explain(
+    request: Request, command: str | None, *, folder: str | None, tool: str | None, given: str | None
+) -> int:
+    """Tell which programs of a command are effects, by which rule, and whether it would run or be blocked.
+
+    Nothing is run and nothing is recorded.
+    """
+    if (command is None) == (tool is None):
+        raise click.UsageError("Give a command, or --tool.")
+    told = _explained(request, command, folder=folder, tool=tool, given=given)
+    if request.as_json:
+        write_json(told)
+    else:
+        write(show.rendered(*_lines(told)))
+    return 0
+
+
+hook.add_command(explain)
+
+
+def _explained(
+    request: Request, command: str | None, *, folder: str | None, tool: str | None, given: str | None
+) -> dict[str, Any]:
+    # Loaded here: the parser of commands is needed by nothing else that people ask for.
+    from counterfoil.server.hooks.call import call_of
+    from counterfoil.server.hooks.event import HookEvent
+    from counterfoil.server.hooks.explaining import explained, foreseen
+    from counterfoil.server.hooks.journaling import HookJournal
+    from counterfoil.server.hooks.rules.reading import merged
+    from counterfoil.server.hooks.rules.rule import NO_RULES
+
+    try:
+        arguments = json.loads(given or "{}")
+    except ValueError:
+        raise click.BadParameter("it is no JSON", param_hint="--input") from None
+    event = HookEvent(
+        name="PreToolUse",
+        folder=os.path.abspath(os.path.expanduser(folder or ".")),
+        tool=tool or "Bash",
+        input={"command": command} if tool is None else arguments,
+    )
+    own = request.settings.effects or NO_RULES
+    rules = merged(own, request.settings.tool_rules)
+    told = explained(event, rules, own=own)
+    call = call_of(event, rules)
+    path = request.settings.journal_path
+    if call is None or (path is not None and not path.exists()):
+        return told
+
+    async def work() -> dict[str, Any]:
+        async with request.journal() as journal:
+            return await foreseen(HookJournal(journal, event=event, settings=request.settings), call)
+
+    return {**told, "now": anyio.run(work)}
+
+
+def _lines(told: dict[str, Any]) -> list[Any]:
+    lines: list[Any] = []
+    programs = told.get("programs", ())
+    if programs:
+        rows = [(show.plain(one["program"]), show.plain(one["rule"])) for one in programs]
+        lines.append(show.table("program", "what it is", rows=rows))
+    verdict = "an effect: it is begun, and its result recorded" if told["is_effect"] else "left alone"
+    now = told.get("now", {})
+    pairs = [
+        ("the call is", show.plain(verdict)),
+        ("because", show.plain(told["why"]) if "why" in told else None),
+        ("action", show.plain(told["action"]) if "action" in told else None),
+        ("target", show.plain(told["target"]) if "target" in told else None),
+        ("known by", show.plain(_known_by(told)) if told["is_effect"] else None),
+        ("look up with", show.plain(told["lookup"]) if "lookup" in told else None),
+        ("without journal", show.plain("blocked" if told.get("fail_closed") else "goes on")),
+        ("run", show.plain(now["run"]) if now else None),
+        ("key", show.plain(now["key"]) if now else None),
+        ("now", show.plain(f"would {now['would']}: {now['why']}") if now else None),
+        ("operation", show.plain(now["operation"]) if "operation" in now else None),
+    ]
+    lines.append(show.facts(pairs if told["is_effect"] else pairs[:2]))
+    return lines
+
+
+def _known_by(told: dict[str, Any]) -> str:
+    if not told.get("identity_is_known", True):
+        return "the whole command, since it makes what it sends"
+    states = [effect["state"] for effect in told["effects"] if effect.get("state")]
+    return "what it sends: " + json.dumps(states)[:300] if states else "its words"

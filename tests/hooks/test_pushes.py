@@ -1,0 +1,165 @@
+"""Pushes of a real repository to a real remote, with the hooks around them."""
+
+import pytest
+
+from hooks.client import Client, at_remote, claude_result, client, commit, git
+
+__all__ = ["client"]
+
+
+def test_a_push_is_begun_before_it_runs_and_its_commit_is_its_captured_receipt(client: Client):
+    said = client.does("git push -u origin main")
+    head = git(client, "rev-parse", "HEAD")
+    (found,) = client.operations()
+    assert (found["state"], found["action"]) == ("succeeded", "git.push")
+    shown = client.ask("show", found["operation"])
+    (receipt,) = shown["receipts"]
+    assert (receipt["kind"], receipt["external_id"], receipt["assurance"]) == ("commit", head, "captured")
+    assert head in said.context
+
+
+def test_one_commit_pushed_twice_goes_once_however_the_push_is_spelled(client: Client):
+    client.does("git push -u origin main")
+    for spelling in (
+        "git push",
+        "git  push  'origin' \"main\"",
+        "cd . && git push origin HEAD",
+        "sudo git push",
+    ):
+        reason = client.before(spelling).reason
+        assert reason is not None, spelling
+        assert "on record as done" in reason
+        assert git(client, "rev-parse", "HEAD") in reason
+
+
+def test_two_commits_pushed_by_one_command_line_both_go_through(client: Client):
+    client.does("git push -u origin main")
+    second = commit(client, "two")
+    client.does("git push -u origin main")
+    assert at_remote(client) == second
+    assert [one["state"] for one in client.operations()] == ["succeeded", "succeeded"]
+
+
+def test_a_rejected_push_has_no_effect_and_goes_through_once_it_can(client: Client, tmp_path):
+    client.does("git push -u origin main")
+    other = Client(home=client.home, folder=tmp_path / "other")
+    other.folder.mkdir()
+    git(other, "clone", "-q", "../remote.git", ".")
+    commit(other, "theirs")
+    git(other, "push", "-q")
+    git(client, "commit", "-q", "--allow-empty", "-m", "ours")
+    said = client.does("git push")
+    assert "had no effect" in said.context
+    assert client.operations()[0]["state"] == "failed"
+    client.does("git push --force")
+    assert at_remote(client) == git(client, "rev-parse", "HEAD")
+    assert client.operations()[0]["state"] == "succeeded"
+
+
+def test_after_a_kill_between_the_hooks_the_resumed_session_must_look_first(client: Client):
+    assert client.before("git push -u origin main").reason is None
+    resumed = client.tell("SessionStart", source="resume")
+    assert "may have happened, look it up first" in resumed.context
+    reason = client.before("git push -u origin main").reason
+    assert reason is not None
+    assert "may already have happened" in reason
+    (found,) = client.operations()
+    assert found["state"] == "in_doubt"
+    for data in (
+        found["operation"],
+        "reconcile_operation",
+        "counterfoil reconcile",
+        "as_of",
+        "git ls-remote",
+    ):
+        assert data in reason
+
+
+def test_without_a_word_of_the_resumption_the_same_call_is_not_repeated_either(client: Client):
+    assert client.before("git push -u origin main").reason is None
+    reason = client.before("git push -u origin main").reason
+    assert reason is not None
+    assert "was interrupted" in reason
+    assert "git ls-remote" in reason
+
+
+def test_the_same_call_told_twice_is_one(client: Client):
+    call = client.new_call()
+    assert client.before("git push -u origin main", call=call).reason is None
+    assert client.before("git push -u origin main", call=call).reason is None
+    assert len(client.operations()) == 1
+
+
+def test_another_conversation_in_the_same_run_waits_for_the_one_that_pushes(client: Client):
+    client.environment["COUNTERFOIL_RUN"] = "nightly/1"
+    assert client.before("git push -u origin main").reason is None
+    client.session = "99999999-2222-4333-8444-555555555555"
+    reason = client.before("git push -u origin main").reason
+    assert reason is not None
+    assert "Another session is performing" in reason
+
+
+def test_a_commit_made_by_the_call_that_pushes_it_is_its_receipt(client: Client):
+    client.does("git push -u origin main")
+    for text in ("two", "three"):
+        (client.folder / "file").write_text(text)
+        said = client.does("git add . && git commit -q -m more && git push")
+        head = git(client, "rev-parse", "HEAD")
+        assert at_remote(client) == head
+        assert head in said.context
+    assert len(client.operations()) == 3
+
+
+def test_a_commit_that_failed_leaves_no_push_in_doubt(client: Client):
+    client.does("git push -u origin main")
+    said = client.does("git commit -q -m nothing && git push")
+    assert "had no effect" in said.context
+    (client.folder / "file").write_text("two")
+    client.does("git commit -q -a -m nothing && git push")
+    assert at_remote(client) == git(client, "rev-parse", "HEAD")
+
+
+def test_a_push_whose_end_is_lost_in_the_command_is_looked_up_at_the_remote(client: Client):
+    said = client.does("git push -q -u origin main; true")
+    assert git(client, "rev-parse", "HEAD") in said.context
+    (found,) = client.operations()
+    assert found["state"] == "succeeded"
+
+
+def test_a_push_that_was_interrupted_is_in_doubt(client: Client):
+    call = client.new_call()
+    client.before("git push -u origin main", call=call)
+    said = client.failed("git push -u origin main", "interrupted", call=call, is_interrupt=True)
+    assert "before you have looked" in said.context
+    assert client.operations()[0]["state"] == "in_doubt"
+
+
+def test_the_output_of_a_fetch_is_no_proof_of_a_push(client: Client):
+    client.does("git push -u origin main")
+    commit(client, "two")
+    call = client.new_call()
+    command = "git fetch; git push origin main:other; true"
+    client.before(command, call=call)
+    printed = "From ../remote\n   0123456..89abcde  main -> origin/main\n"
+    client.after(command, claude_result("", printed), call=call)
+    assert client.operations()[0]["state"] == "failed"
+
+
+def test_a_name_in_front_of_the_command_makes_it_another_effect(client: Client):
+    client.does("git push -u origin main")
+    assert client.before("git push").reason is not None
+    assert client.before("COUNTERFOIL_KEY=push-again git push").reason is None
+    assert client.before("COUNTERFOIL_KEY=push-again git push").reason is not None
+
+
+@pytest.mark.parametrize("answer", ["To ../remote.git\n * [new branch]      main -> main\n", ""])
+def test_a_client_that_tells_no_exit_status_is_believed_by_the_output_alone(client: Client, answer: str):
+    call = "call_0123456789abcdef0123"
+    client.before("git push -u origin main", call=call)
+    said = client.after("git push -u origin main", answer, call=call)
+    (found,) = client.operations()
+    if answer:
+        assert found["state"] == "succeeded"
+        assert git(client, "rev-parse", "HEAD") in said.context
+    else:
+        assert found["state"] == "in_doubt"
