@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,16 @@ import mcp_types as types
 from mcp import Client
 from mcp.client._memory import InMemoryTransport
 from mcp.server.lowlevel import Server
+from mcp.server.runner import serve_loop
+from mcp.shared.memory import create_client_server_memory_streams
 
 from counterfoil.server.callers import ClientInfo
 from counterfoil.server.gateway.front import Gateway, open_gateway
 from counterfoil.server.gateway.servers import ServerSpec
 from counterfoil.server.rules.reading import read_tool_rule
+from counterfoil.store.domain.commands import CheckOperation, OperationRef
 from counterfoil.store.journal import Journal
-from journals import FakeClock, open_test_journal
+from journals import AGENT, FakeClock, open_test_journal
 
 __all__ = ["CONVERSATION", "Mail", "Stand", "said", "standing", "told"]
 
@@ -101,8 +105,14 @@ class Stand:
     @asynccontextmanager
     async def client(self, *, mode: str = "auto", **options: Any) -> AsyncIterator[Client]:
         """Connect as a client does: "auto" speaks 2026-07-28, "legacy" has a handshake."""
-        async with Client(self.gateway.server, mode=mode, cache=None, **options) as client:
+        transport = InMemoryTransport(self.gateway.server)
+        async with Client(transport, mode=mode, cache=None, **options) as client:
             yield client
+
+    async def checked(self, operation: str) -> dict[str, Any]:
+        """Look at an operation as its agent does."""
+        ref = OperationRef(operation=operation)
+        return await self.journal.check_operation(CheckOperation(ref=ref), AGENT)
 
 
 @asynccontextmanager
@@ -124,7 +134,7 @@ async def standing(
     mail, clock = mail or Mail(), clock or FakeClock()
 
     def transport(ended: anyio.Event) -> Any:
-        return InMemoryTransport(_older(mail.server()) if upstream_era == "older" else mail.server())
+        return _older(mail.server()) if upstream_era == "older" else InMemoryTransport(mail.server())
 
     async with open_test_journal(folder, clock=clock) as journal:
 
@@ -142,15 +152,13 @@ async def standing(
             yield Stand(gateway, mail, journal, clock)
 
 
-def _older(server: Server[Any]) -> Server[Any]:
-    """Make a server one that knows no `server/discover`, like those before 2026-07-28."""
-
-    async def refuse(ctx: Any, call_next: Any) -> Any:
-        if ctx.method == "server/discover":
-            from mcp import MCPError
-
-            raise MCPError(code=types.METHOD_NOT_FOUND, message="Method not found")
-        return await call_next(ctx)
-
-    server.middleware.append(refuse)
-    return server
+@asynccontextmanager
+async def _older(server: Server[Any]) -> AsyncIterator[Any]:
+    """Serve as servers before 2026-07-28 did: after a handshake, and only then."""
+    async with (
+        create_client_server_memory_streams() as (client_streams, server_streams),
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(partial(serve_loop, server, *server_streams, lifespan_state={}))
+        yield client_streams
+        tasks.cancel_scope.cancel()

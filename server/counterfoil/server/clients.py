@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["CLIENTS", "Client", "Connection", "server_command"]
+__all__ = ["CLIENTS", "NAME", "Client", "Connection", "own_command", "server_command"]
 
 NAME = "counterfoil"
 
@@ -42,12 +42,16 @@ class Client:
 
 
 def server_command(*, with_uvx: bool, arguments: Sequence[str], argv0: str) -> Connection:
-    """Give the command that starts this very installation, or the one that uvx makes.
+    """Give the command that serves MCP out of this very installation, or out of the one that uvx makes."""
+    return own_command(("serve", *arguments), with_uvx=with_uvx, argv0=argv0)
+
+
+def own_command(rest: Sequence[str], *, with_uvx: bool, argv0: str) -> Connection:
+    """Give the command that starts this very installation, or the one that uvx makes, with these words.
 
     A program that runs out of a cache that may be emptied is started by uvx; one that was started as a
     module, by its interpreter.
     """
-    rest = ("serve", *arguments)
     program = Path(argv0)
     if program.name != NAME:
         found = Path(sys.executable).parent / NAME
@@ -58,7 +62,7 @@ def server_command(*, with_uvx: bool, arguments: Sequence[str], argv0: str) -> C
         return Connection(command="uvx", args=(NAME, *rest))
     if program.name != NAME:
         return Connection(command=sys.executable, args=("-m", "counterfoil.server", *rest))
-    return Connection(command=str(program), args=rest)
+    return Connection(command=str(program), args=tuple(rest))
 
 
 def _json(value: Any) -> str:

@@ -21,6 +21,7 @@ from counterfoil.store.limits import Limits
 if TYPE_CHECKING:
     from counterfoil.server.gateway.servers import GatewaySettings
     from counterfoil.server.hooks.rules.rule import EffectRules
+    from counterfoil.server.http.settings import HttpSettings
     from counterfoil.server.probes.probe import Probe
     from counterfoil.server.rules.tool_rule import ToolRule
 
@@ -108,6 +109,7 @@ class Configuration:
     redact_patterns: tuple[str, ...] = ()
     operator_secret_sha256: str | None = None
     telemetry: bool | None = None
+    http: "HttpSettings | None" = None
     effects: "EffectRules | None" = None
     projects: tuple[ProjectRun, ...] = ()
     tools: "tuple[ToolRule, ...]" = ()
@@ -157,6 +159,7 @@ def _configuration(path: Path, document: dict[str, Any]) -> Configuration:
             "redact",
             "operator",
             "telemetry",
+            "http",
             "effects",
             "hooks",
             "tools",
@@ -202,6 +205,7 @@ def _configuration(path: Path, document: dict[str, Any]) -> Configuration:
         redact_patterns=_patterns("redact.patterns", redact.get("patterns", [])),
         operator_secret_sha256=_digest("operator.secret_sha256", operator.get("secret_sha256")),
         telemetry=_switch("telemetry.enabled", telemetry.get("enabled")),
+        http=_http(document),
         effects=_effects(document["effects"]) if "effects" in document else None,
         projects=tuple(_project(f"hooks.{name}", table) for name, table in _tables("projects", hooks)),
         tools=tuple(_tool_rule(name, table) for name, table in _tables("tools", document)),
@@ -307,6 +311,18 @@ def _probe(name: str, value: Any) -> "Probe":
     try:
         return read_probe(name, value)
     except ProbeProblem as problem:
+        raise _Wrong(problem.name, problem.problem) from None
+
+
+def _http(document: Mapping[str, Any]) -> "HttpSettings | None":
+    if "http" not in document:
+        return None
+    # Loaded here: most files have none, and a server answers its first message before it loads it.
+    from counterfoil.server.http.settings import HttpProblem, read_http_settings
+
+    try:
+        return read_http_settings(_table("http", document))
+    except HttpProblem as problem:
         raise _Wrong(problem.name, problem.problem) from None
 
 

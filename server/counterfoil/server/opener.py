@@ -28,12 +28,16 @@ def journal_opener(settings: "Settings") -> "JournalOpener":
 
 
 @asynccontextmanager
-async def open_from(settings: "Settings", *, is_made: bool = True) -> "AsyncIterator[Journal]":
+async def open_from(
+    settings: "Settings", *, is_made: bool = True, key_of: "Journal | None" = None
+) -> "AsyncIterator[Journal]":
     """Open the journal of `settings`; closed when the block ends.
 
-    Where there is none it is made, unless it would be one in PostgreSQL and `is_made` is off.
+    Where there is none it is made, unless it would be one in PostgreSQL and `is_made` is off; with `key_of`,
+    under the key of that journal.
 
     Raises:
+        Forbidden: one is there, under another key than `key_of`.
         JournalUnavailable, UnsupportedVersion: it cannot be used, with the reason.
     """
     # Loaded here so that a server answers its first message before it loads a database.
@@ -44,6 +48,7 @@ async def open_from(settings: "Settings", *, is_made: bool = True) -> "AsyncIter
     async with open_journal(
         settings.place,
         is_made=is_made,
+        key_of=key_of,
         fresh=fresh,
         namespace=settings.namespace,
         policy=policy_of(settings),

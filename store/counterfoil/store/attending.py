@@ -5,7 +5,7 @@ whether the agent itself has begun the effect, they learn from the journal.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,10 +86,13 @@ class Attending:
         """
         return self._view.prepare.redactor.redact(value)
 
-    async def attendance(self, caller: Caller, *, mark: Mark | None = None) -> Attendance:
+    async def attendance(
+        self, caller: Caller, *, mark: Mark | None = None, run: str | None = None
+    ) -> Attendance:
         """Tell where the caller's conversation stands; a caller without one is known by its connection.
 
-        The run is the one that begin_run last gave this conversation and that it still holds. `mark` gives,
+        The run is the one that begin_run last gave this conversation and that it still holds; it is not
+        looked for where the caller knows of another `run`. `mark` gives,
         for that run, the system and the reference of an acknowledgement by which a call that was once
         attached to an agent's own operation is known again.
         """
@@ -98,7 +101,9 @@ class Attending:
 
         async def work(connection: Connection) -> Attendance:
             now = self._view.now(connection).at
-            held = await connection.fetch_all("held_runs", {**place, "most": _MOST_HELD})
+            held: Sequence[Row] = ()
+            if run is None:
+                held = await connection.fetch_all("held_runs", {**place, "most": _MOST_HELD})
             rows = await connection.fetch_all(
                 "live_operations", {**place, **_whom(party), "most": _MOST_LIVE}
             )
@@ -119,9 +124,9 @@ class Attending:
                         args=await _value(connection, operation, operation.description.args_digest),
                     )
                 )
-            run = _run_of(held, party)
-            marked = None if mark is None else await self._owner(connection, *mark(run))
-            return Attendance(run=run, live=tuple(live), marked=marked)
+            found = run or _run_of(held, party)
+            marked = None if mark is None else await self._owner(connection, *mark(found))
+            return Attendance(run=found, live=tuple(live), marked=marked)
 
         return await self._view.database.read(work)
 
@@ -169,7 +174,7 @@ def _whom(party: Party) -> dict[str, str | None]:
     return {name: getattr(party, name) for name in ("principal", "conversation", "connection")}
 
 
-def _run_of(held: Any, party: Party) -> str | None:
+def _run_of(held: Sequence[Row], party: Party) -> str | None:
     """Give the run that a party holds; of several the one touched last."""
     own = [row for row in held if _is_held_by(row, party)]
     latest: Row | None = max(own, key=lambda row: row["touched_at"], default=None)

@@ -7,7 +7,6 @@ what is passed on is passed on raw, and only calls of effectful tools stop here.
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any
 
 import anyio
@@ -18,24 +17,24 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp_types import methods
 
-from counterfoil.server.callers import ClientInfo, known_client, meta_of, relayed_caller
-from counterfoil.server.faults import fault_text
-from counterfoil.server.gateway.eras import is_modern, params_for_server, result_for_client
-from counterfoil.server.gateway.exchanges import Exchange, Exchanges
+from counterfoil.server.callers import ClientInfo
+from counterfoil.server.gateway.calling import Calling
+from counterfoil.server.gateway.calls import CONNECTION_PREFIX
+from counterfoil.server.gateway.eras import is_modern, result_for_client
+from counterfoil.server.gateway.granting import Granting
 from counterfoil.server.gateway.introduction import introduced
 from counterfoil.server.gateway.listing import Listing
 from counterfoil.server.gateway.naming import Naming
 from counterfoil.server.gateway.news import News
+from counterfoil.server.gateway.passing import Passing
 from counterfoil.server.gateway.questioning import Questioning
-from counterfoil.server.gateway.recording import CONNECTION_PREFIX, Recording, ToolCall
+from counterfoil.server.gateway.recording import Recording
 from counterfoil.server.gateway.servers import ServerSpec
-from counterfoil.server.gateway.tooling import KnownTool, Tooling
+from counterfoil.server.gateway.tooling import Tooling
 from counterfoil.server.gateway.transports import Transport, Unreachable
 from counterfoil.server.gateway.upstream import BadAnswer, Upstream
-from counterfoil.server.gateway.wish import take_wish
 from counterfoil.server.logs import logger
 from counterfoil.server.rules.tool_rule import ToolRule
-from counterfoil.store.errors import Fault
 from counterfoil.store.limits import Limits
 from counterfoil.store.redact import Redactor
 from counterfoil.tools.protocol import Journal
@@ -44,7 +43,6 @@ __all__ = ["Gateway", "open_gateway"]
 
 Context = ServerRequestContext[Any, Any]
 
-_TOOL = "counterfoil gateway"
 _ROUTED_BY_NAME = ("prompts/get",)
 _ROUTED_BY_URI = ("resources/read", "resources/subscribe", "resources/unsubscribe")
 
@@ -65,10 +63,7 @@ class Gateway:
     ) -> None:
         self._news = News()
         self._questioning = Questioning()
-        self._exchanges = Exchanges(tasks)
-        self._recording = recording
-        self._client = client
-        self._redactor = redactor
+        self._passing = Passing(tasks, news=self._news, questioning=self._questioning)
         self._upstreams = {
             spec.name: Upstream(spec, transport, tasks, on_notification=self._notified, version=version)
             for spec, transport in specs
@@ -76,7 +71,15 @@ class Gateway:
         self._tooling = {name: Tooling(upstream, rules) for name, upstream in self._upstreams.items()}
         self._naming = Naming([spec for spec, _ in specs])
         self._listing = Listing(self._upstreams, self._tooling, self._naming)
-        self._owners: dict[str, str] = {}
+        self._calling = Calling(
+            self._upstreams,
+            self._tooling,
+            naming=self._naming,
+            passing=self._passing,
+            recording=recording,
+            client=client,
+            redactor=redactor,
+        )
         self.server: Server[Any] = Server(
             "counterfoil-gateway",
             title="Counterfoil gateway",
@@ -134,20 +137,20 @@ class Gateway:
         params = dict(ctx.params or {})
         match ctx.method:
             case "tools/list" | "prompts/list" | "resources/list" | "resources/templates/list":
-                return await self._listing.page(ctx.method, params, self._passing(ctx))
+                return await self._listing.page(ctx.method, params, self._passing.to(ctx))
             case "tools/call":
-                return await self._called(ctx, params)
+                return await self._calling.answer(ctx, params)
             case "logging/setLevel":
                 return await self._set_level(ctx, params)
             case "completion/complete":
                 return await self._completed(ctx, params)
             case method if method in _ROUTED_BY_NAME:
-                upstream, name = await self._named(str(params.get("name")), "prompts/list")
-                return await self._continued(ctx, upstream, {**params, "name": name})
+                upstream, name = self._named(str(params.get("name")))
+                return await self._passing.continued(ctx, upstream, {**params, "name": name})
             case method if method in _ROUTED_BY_URI:
                 return await self._of_uri(ctx, params)
             case _:
-                return await self._pass_on(ctx, self._only(ctx.method), ctx.method, params)
+                return await self._passing.pass_on(ctx, self._only(ctx.method), ctx.method, params)
 
     def _only(self, method: str) -> Upstream:
         """Give the one server; a method that is nobody's in particular has no place among several."""
@@ -155,134 +158,16 @@ class Gateway:
             raise MCPError(code=types.METHOD_NOT_FOUND, message="Method not found", data=method)
         return next(iter(self._upstreams.values()))
 
-    def _passing(self, ctx: Context) -> Callable[[Upstream, dict[str, Any]], Awaitable[dict[str, Any]]]:
-        async def pass_on(upstream: Upstream, params: dict[str, Any]) -> dict[str, Any]:
-            return await self._pass_on(ctx, upstream, ctx.method, params)
-
-        return pass_on
-
-    async def _pass_on(
-        self,
-        ctx: Context,
-        upstream: Upstream,
-        method: str,
-        params: Mapping[str, Any],
-        *,
-        timeout_seconds: float | None = None,
-        exchange: Exchange | None = None,
-    ) -> dict[str, Any]:
-        """Send a request on, with its progress and questions on their way back."""
-        server_is_modern = await upstream.is_modern()
-        level = await self._news.level_for(ctx, upstream)
-        sent = params_for_server(params, server_is_modern=server_is_modern, log_level=level)
-        on_progress = ctx.session.report_progress if "progressToken" in meta_of(ctx) else None
-        ask = partial(upstream.request, method, on_progress=on_progress, timeout_seconds=timeout_seconds)
-        with self._news.under_way(ctx, upstream), self._questioning.under_way(ctx, upstream, exchange):
-            result = await ask(sent)
-            if is_modern(ctx.protocol_version):
-                return result
-            return await self._questioning.driven(ctx, result, sent, ask)
-
-    async def _continued(self, ctx: Context, upstream: Upstream, params: dict[str, Any]) -> dict[str, Any]:
-        """Pass a request on whose server may ask for input, in whichever era it does."""
-
-        async def work(exchange: Exchange | None) -> dict[str, Any]:
-            return await self._pass_on(ctx, upstream, ctx.method, params, exchange=exchange)
-
-        return await self._in_rounds(ctx, upstream, params, work)
-
-    async def _in_rounds(
-        self,
-        ctx: Context,
-        upstream: Upstream,
-        params: dict[str, Any],
-        work: Callable[[Exchange | None], Awaitable[dict[str, Any]]],
-    ) -> dict[str, Any]:
-        is_bridged = is_modern(ctx.protocol_version) and self._questioning.takes_questions
-        if not is_bridged or await upstream.is_modern():
-            return await work(None)
-        return await self._exchanges.carry_on(params, work)
-
-    async def _called(self, ctx: Context, params: dict[str, Any]) -> dict[str, Any]:
-        """Answer a tool's call: pass it on untouched, or record it."""
-        try:
-            upstream, tool = await self._named(str(params.get("name")), "tools/list")
-            known = await self._tooling[upstream.name].of(tool)
-        except Unreachable as error:
-            return _tool_error(
-                f"The server behind the gateway could not be reached: {error.why}. Nothing was sent."
-            )
-        params["name"] = tool
-
-        async def work(exchange: Exchange | None) -> dict[str, Any]:
-            pass_on = partial(
-                self._pass_on,
-                ctx,
-                upstream,
-                "tools/call",
-                timeout_seconds=known.rule.timeout_seconds,
-                exchange=exchange,
-            )
-            if not known.has_effect:
-                return await pass_on(params)
-            return await self._recorded(ctx, upstream, known, params, pass_on)
-
-        return await self._in_rounds(ctx, upstream, params, work)
-
-    async def _recorded(
-        self,
-        ctx: Context,
-        upstream: Upstream,
-        known: KnownTool,
-        params: dict[str, Any],
-        pass_on: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]],
-    ) -> dict[str, Any]:
-        given = params.get("arguments")
-        try:
-            arguments, wish = take_wish(given if isinstance(given, dict) else {})
-        except Fault as fault:
-            return _tool_error(fault_text(fault, duty="Nothing was passed on.", redactor=self._redactor))
-        rule, tool = known.rule, params["name"]
-        call = ToolCall(
-            server=upstream.name,
-            tool=tool,
-            shown=self._naming.shown(upstream.name, tool),
-            rule=rule,
-            arguments=arguments,
-            wish=wish,
-            has_output_schema=known.has_output_schema,
-            is_idempotent_by_hint=known.is_idempotent_by_hint,
-            is_continued="requestState" in params or "inputResponses" in params,
-            shown_lookup=None if rule.lookup is None else self._naming.shown(upstream.name, rule.lookup.tool),
-        )
-        caller = relayed_caller(tool=_TOOL, meta=meta_of(ctx), client=known_client(ctx, self._client))
-
-        async def send(arguments: dict[str, Any]) -> dict[str, Any]:
-            has_none = given is None and not arguments
-            return await pass_on(params if has_none else {**params, "arguments": arguments})
-
-        async def ask(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-            looked = await self._tooling[upstream.name].of(name)
-            if looked.has_effect:
-                raise Unreachable("the lookup tool is not known to read only")
-            return await upstream.request("tools/call", {"name": name, "arguments": dict(arguments)})
-
-        return await self._recording.carry_out(call, caller, send, ask)
-
-    async def _named(self, shown: str, method: str) -> tuple[Upstream, str]:
-        """Give the server that a name is of, and its own name for it.
+    def _named(self, shown: str) -> tuple[Upstream, str]:
+        """Give the server that a prompt is of, and its own name for it.
 
         Raises:
             MCPError: it is nobody's.
         """
         candidates = self._naming.candidates(shown)
-        if len(candidates) > 1:
-            for server, name in candidates:
-                if method != "tools/list" or name in await self._tooling[server].learn():
-                    return self._upstreams[server], name
         if not candidates:
             raise MCPError(
-                code=types.INVALID_PARAMS, message="Unknown name: no server behind the gateway has it"
+                code=types.INVALID_PARAMS, message="Unknown prompt: no server behind the gateway has it"
             )
         server, name = candidates[0]
         return self._upstreams[server], name
@@ -290,11 +175,13 @@ class Gateway:
     async def _completed(self, ctx: Context, params: dict[str, Any]) -> dict[str, Any]:
         ref = params.get("ref")
         if isinstance(ref, dict) and isinstance(ref.get("name"), str):
-            upstream, name = await self._named(ref["name"], "prompts/list")
-            return await self._pass_on(ctx, upstream, ctx.method, {**params, "ref": {**ref, "name": name}})
+            upstream, name = self._named(ref["name"])
+            return await self._passing.pass_on(
+                ctx, upstream, ctx.method, {**params, "ref": {**ref, "name": name}}
+            )
         uri = ref.get("uri") if isinstance(ref, dict) else None
         upstream = self._listing.owner(str(uri)) or next(iter(self._upstreams.values()))
-        return await self._pass_on(ctx, upstream, ctx.method, params)
+        return await self._passing.pass_on(ctx, upstream, ctx.method, params)
 
     async def _of_uri(self, ctx: Context, params: dict[str, Any]) -> dict[str, Any]:
         """Ask the server that listed a resource; where nobody did, one after the other."""
@@ -309,12 +196,12 @@ class Gateway:
 
     async def _resource(self, ctx: Context, upstream: Upstream, params: dict[str, Any]) -> dict[str, Any]:
         if ctx.method == "resources/read":
-            return await self._continued(ctx, upstream, params)
+            return await self._passing.continued(ctx, upstream, params)
         if await upstream.is_modern():
             # The newer era has no such request: there the gateway listens for the client.
             upstream.listen_to(str(params["uri"]), is_wanted=ctx.method == "resources/subscribe")
             return {}
-        return await self._pass_on(ctx, upstream, ctx.method, params)
+        return await self._passing.pass_on(ctx, upstream, ctx.method, params)
 
     async def _subscribe_for(self, ctx: Context) -> None:
         """Let the servers tell of the resources that a client of the newer era listens for."""
@@ -335,7 +222,7 @@ class Gateway:
         for upstream in self._upstreams.values():
             client = await upstream.connected()
             if client.server_capabilities.logging is not None and not await upstream.is_modern():
-                await self._pass_on(ctx, upstream, ctx.method, params)
+                await self._passing.pass_on(ctx, upstream, ctx.method, params)
         return {}
 
     async def _connect_all(self) -> None:
@@ -376,14 +263,9 @@ async def open_gateway(
     `client` is what is known of every caller; its connection is one that only a gateway has.
     """
     redactor = redactor or Redactor(secrets.token_bytes(32))
-    recording = Recording(
-        journals,
-        namespace=namespace,
-        run=run,
-        limits=limits or Limits(),
-        redactor=redactor,
-        lease_seconds=lease_seconds,
-    )
+    limits = limits or Limits()
+    granting = Granting(namespace=namespace, run=run, limits=limits, lease_seconds=lease_seconds)
+    recording = Recording(journals, granting, limits=limits, redactor=redactor)
     async with anyio.create_task_group() as tasks:
         gateway = Gateway(
             specs,
@@ -400,7 +282,3 @@ async def open_gateway(
             with anyio.CancelScope(shield=True):
                 await gateway.close()
             tasks.cancel_scope.cancel()
-
-
-def _tool_error(text: str) -> dict[str, Any]:
-    return {"content": [{"type": "text", "text": text}], "isError": True}

@@ -1,9 +1,12 @@
 """What a call that was sent came to: performed, refused before any effect, waiting for input, or unknown.
 
-Only what the protocol, or the operator, defines as a refusal before any effect counts as one. Everything
-else that is no success leaves the effect unknown: an error text proves nothing.
+An error's code or text alone proves nothing: a server may have done half of it, or hand on the error of
+something that it called itself. A refusal is believed where the arguments plainly do not fit the tool's own
+schema and the server says just that, where the server does not list such a tool, and where the operator says
+so. Everything else that is no success leaves the effect unknown.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -15,21 +18,11 @@ from counterfoil.server.gateway.transports import Unreachable
 from counterfoil.server.gateway.upstream import BadAnswer
 from counterfoil.server.rules.tool_rule import ToolRule
 
-__all__ = ["Outcome", "outcome_of_error", "outcome_of_result"]
+__all__ = ["Expected", "Outcome", "outcome_of_error", "outcome_of_result"]
 
-_REFUSALS = frozenset(
-    (
-        types.PARSE_ERROR,
-        types.INVALID_REQUEST,
-        types.METHOD_NOT_FOUND,
-        types.INVALID_PARAMS,
-        types.HEADER_MISMATCH,
-        types.UNSUPPORTED_PROTOCOL_VERSION,
-        types.MISSING_REQUIRED_CLIENT_CAPABILITY,
-        types.URL_ELICITATION_REQUIRED,
-    )
-)
-"""Error codes that by their definition say: the request was not carried out as it stands."""
+_REFUSALS = (types.INVALID_PARAMS, types.METHOD_NOT_FOUND)
+_OF_VALIDATION = re.compile(r"validation error|invalid arguments", re.IGNORECASE)
+"""How the SDKs of several languages begin the text of a refusal, made before the tool's own code runs."""
 
 _SHOWN = 1_000
 
@@ -43,23 +36,28 @@ class Outcome:
     evidence: Mapping[str, Any] = field(default_factory=dict)
 
 
-def outcome_of_result(result: Mapping[str, Any], rule: ToolRule) -> Outcome:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What is known beforehand of a call: its rule, and why its server should refuse it, if it should."""
+
+    rule: ToolRule
+    misfit: str | None = None
+
+
+def outcome_of_result(result: Mapping[str, Any], expected: Expected) -> Outcome:
     """Judge a result."""
     if result.get("resultType") == "input_required":
         return Outcome(kind="waiting")
     if result.get("isError") is not True:
         return Outcome(kind="performed")
     text = error_text(result)
-    for pattern in rule.refused:
-        if pattern.search(text):
-            evidence = {"tool_error": text[:_SHOWN], "refusal_by_rule": pattern.pattern[:200]}
-            return Outcome(kind="refused", error="the tool refused the call", evidence=evidence)
-    return Outcome(
-        kind="unknown", error="the tool answered with an error", evidence={"tool_error": text[:_SHOWN]}
-    )
+    told = {"tool_error": text[:_SHOWN]}
+    return _refused(
+        text, told, expected, is_of_validation=_OF_VALIDATION.search(text) is not None
+    ) or Outcome(kind="unknown", error="the tool answered with an error", evidence=told)
 
 
-def outcome_of_error(error: Exception) -> Outcome:
+def outcome_of_error(error: Exception | None, expected: Expected) -> Outcome:
     """Judge what came instead of a result."""
     if isinstance(error, Unreachable):
         return Outcome(
@@ -67,17 +65,30 @@ def outcome_of_error(error: Exception) -> Outcome:
         )
     if isinstance(error, BadAnswer):
         return Outcome(kind="unknown", error="the server's answer does not fit the protocol")
-    if isinstance(error, MCPError):
-        code = error.error.code
-        told = {"jsonrpc_error": {"code": code, "message": error.error.message[:_SHOWN]}}
-        if code == types.REQUEST_TIMEOUT:
-            return Outcome(kind="unknown", error="the call was not answered in time", evidence=told)
-        if code == types.CONNECTION_CLOSED:
-            return Outcome(kind="unknown", error="the server ended during the call", evidence=told)
-        if code in _REFUSALS:
-            return Outcome(kind="refused", error="the server refused the request", evidence=told)
-        return Outcome(kind="unknown", error="the server answered with an error", evidence=told)
-    return Outcome(kind="unknown", error=f"the call failed ({type(error).__name__})")
+    if not isinstance(error, MCPError):
+        return Outcome(kind="unknown", error=f"the call failed ({type(error).__name__})")
+    code, message = error.error.code, error.error.message
+    told = {"jsonrpc_error": {"code": code, "message": message[:_SHOWN]}}
+    if code == types.REQUEST_TIMEOUT:
+        return Outcome(kind="unknown", error="the call was not answered in time", evidence=told)
+    if code == types.CONNECTION_CLOSED:
+        return Outcome(kind="unknown", error="the server ended during the call", evidence=told)
+    return _refused(message, told, expected, is_of_validation=code in _REFUSALS) or Outcome(
+        kind="unknown", error="the server answered with an error", evidence=told
+    )
+
+
+def _refused(
+    text: str, told: Mapping[str, Any], expected: Expected, *, is_of_validation: bool
+) -> Outcome | None:
+    if expected.misfit is not None and is_of_validation:
+        evidence = {**told, "misfit": expected.misfit}
+        return Outcome(kind="refused", error="the call does not fit the tool", evidence=evidence)
+    for pattern in expected.rule.refused:
+        if pattern.search(text):
+            evidence = {**told, "refusal_by_rule": pattern.pattern[:200]}
+            return Outcome(kind="refused", error="the tool refused the call", evidence=evidence)
+    return None
 
 
 def error_text(result: Mapping[str, Any]) -> str:

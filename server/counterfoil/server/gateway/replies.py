@@ -13,10 +13,12 @@ from counterfoil.store.errors import Fault
 from counterfoil.store.redact import Redactor
 from counterfoil.tools.text import bounded, written
 
-__all__ = ["GATEWAY", "error_reply", "fault_reply", "journal_reply", "marked", "replayed_reply"]
+__all__ = ["GATEWAY", "error_reply", "fault_reply", "journal_reply", "marked", "replayed_reply", "unmarked"]
 
 GATEWAY = "counterfoil/gateway"
 """The member of a result's `_meta` in which the gateway says what it did."""
+
+_OWN = frozenset((GATEWAY, SUMMARY))
 
 _DUTY = "The call was not passed on: nothing was done."
 
@@ -36,8 +38,7 @@ _SHOWN = (
     "lookup",
     "conflict",
     "duplicates",
-    "requests",
-    "request",
+    "grants",
     "drift",
     "warnings",
 )
@@ -90,6 +91,14 @@ def marked(result: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]
     """Give a result with what the gateway says of it in `_meta`."""
     meta = result.get("_meta")
     return {**result, "_meta": {**(meta if isinstance(meta, Mapping) else {}), GATEWAY: dict(told)}}
+
+
+def unmarked(result: dict[str, Any]) -> dict[str, Any]:
+    """Give a server's result without what only the gateway says."""
+    meta = result.get("_meta")
+    if not isinstance(meta, Mapping) or meta.keys().isdisjoint(_OWN):
+        return result
+    return {**result, "_meta": {name: value for name, value in meta.items() if name not in _OWN}}
 
 
 def error_reply(told: Mapping[str, Any]) -> dict[str, Any]:

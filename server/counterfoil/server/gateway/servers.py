@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from counterfoil.server.probes.table import ProbeProblem, ProbeTable
+from counterfoil.store.domain.names import normalize_name
+from counterfoil.store.errors import InvalidArgument
 
-__all__ = ["GatewaySettings", "ServerSpec", "read_gateway", "server_of_command"]
+__all__ = ["GatewaySettings", "ServerSpec", "read_gateway", "run_name", "server_of_command"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
 _START_SECONDS = 30
@@ -51,11 +53,23 @@ def read_gateway(values: Any) -> GatewaySettings:
     if not isinstance(values, dict):
         raise ProbeProblem("gateway", "it is a table: [gateway]")
     table = ProbeTable("gateway", values)
-    run, servers = table.text("run"), table.take("servers") or {}
+    run, servers = run_name("gateway.run", table.text("run")), table.take("servers") or {}
     table.close()
     if not isinstance(servers, dict):
         raise ProbeProblem("gateway.servers", "it is a table of servers: [gateway.servers.NAME]")
     return GatewaySettings(run=run, servers=tuple(_server(name, part) for name, part in servers.items()))
+
+
+def run_name(where: str, text: str | None) -> str | None:
+    """Give the name of a run in normal form.
+
+    Raises:
+        ProbeProblem: it is none.
+    """
+    try:
+        return None if text is None else normalize_name(text, field="run")
+    except InvalidArgument as fault:
+        raise ProbeProblem(where, fault.fix.partition(": ")[2]) from None
 
 
 def _server(name: str, values: Any) -> ServerSpec:

@@ -54,8 +54,8 @@ async def _serve(
     import anyio
 
     from counterfoil.server.callers import ClientInfo
+    from counterfoil.server.gateway.calls import CONNECTION_PREFIX
     from counterfoil.server.gateway.front import open_gateway
-    from counterfoil.server.gateway.recording import CONNECTION_PREFIX
     from counterfoil.server.gateway.transports import transport_of
     from counterfoil.server.journals import Journals
     from counterfoil.server.stdio import claim_standard_streams, serve_streams

@@ -6,6 +6,7 @@ the SDK still checks results against the revision that was agreed upon with the 
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import anyio
@@ -15,6 +16,7 @@ from mcp import Client, MCPError
 from mcp.client.session import ClientRequestContext
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.dispatcher import ProgressFnT
+from mcp_types import methods
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
@@ -26,6 +28,13 @@ __all__ = ["BadAnswer", "Introduction", "Questions", "Upstream"]
 
 _RAW: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
 """Takes a result as it is. The SDK declares models only, and does not mind."""
+
+
+@cache
+def _shape(method: str) -> TypeAdapter[Any] | None:
+    model: Any = methods.MONOLITH_RESULTS.get(method)
+    return None if model is None else TypeAdapter(model)
+
 
 Notified = Callable[["Upstream", types.ServerNotification], Awaitable[None]]
 
@@ -84,6 +93,8 @@ class Upstream:
         self.questions = Questions()
         self.log_level: str | None = None
         self.generation = 0
+        self._in_flight = 0
+        self._is_suspect = False
         self.introduction: Introduction | None = None
         self._wanted: set[str] = set()
         self._wanted_changed = anyio.Event()
@@ -99,6 +110,9 @@ class Upstream:
         Raises:
             Unreachable: the server cannot be started or reached, or does not speak the protocol.
         """
+        if self._is_suspect and self._in_flight == 0:
+            self._is_suspect = False
+            self._ended.set()
         if self._client is not None and not self._ended.is_set():
             return self._client
         async with self._lock:
@@ -232,6 +246,7 @@ class Upstream:
             BadAnswer: a result that does not fit the protocol.
         """
         client = await self.connected()
+        self._in_flight += 1
         try:
             result: dict[str, Any] = await client.session.send_request(
                 _RawRequest(method=method, params=dict(params or {})),
@@ -239,10 +254,19 @@ class Upstream:
                 request_read_timeout_seconds=timeout_seconds,
                 progress_callback=on_progress,
             )
+            if (shape := _shape(method)) is not None:
+                # The SDK's own check lets a result of another shape pass where extensions may have theirs.
+                shape.validate_python(result, by_name=False)
             return result
+        except MCPError as error:
+            # Over HTTP a server that was started again knows nothing of the session: the next call makes one.
+            self._is_suspect |= self.spec.url is not None and error.error.code == types.INVALID_REQUEST
+            raise
         except (ValidationError, ValueError, RuntimeError) as error:
             logger.info("%s answered %s against the protocol: %s", self.name, method, _kind(error))
             raise BadAnswer(f"the answer of {self.name} does not fit the protocol") from None
+        finally:
+            self._in_flight -= 1
 
     async def notify(self, notification: types.ClientNotification) -> None:
         """Send a notification, if a connection stands."""

@@ -24,7 +24,7 @@ _MOST_BYTES = 32 * 1024 * 1024
 def run_hook(words: "Sequence[str]") -> int | None:
     """Handle one event that stands on stdin; give the exit code, None where a person asks for something.
 
-    The code is never 2, by which a client would take every call for blocked.
+    The code is 2, by which a client takes a call for blocked, only where its client hears nothing else.
     """
     if not words or words[0] in FOR_PEOPLE:
         return None
@@ -43,6 +43,11 @@ def run_hook(words: "Sequence[str]") -> int | None:
     if raw is None:
         print("counterfoil: what the client sent is too long; the call goes on", file=sys.stderr)  # noqa: T201
         return 0
+    dialect = None
+    if raw and (b'"event_type"' in raw or b'"%s"' % words[0].encode() not in raw):
+        from counterfoil.server.hooks.dialects import dialect_of
+
+        dialect, raw = dialect_of(words[0], raw)
     if words[0] in CALL_EVENTS:
         if not raw or not _is_candidate(raw, flags):
             return 0
@@ -50,7 +55,7 @@ def run_hook(words: "Sequence[str]") -> int | None:
         return 0
     from counterfoil.server.hooks.handling import handle
 
-    return handle(words[0], raw, flags)
+    return handle(words[0], raw, flags, dialect)
 
 
 def _flags(words: "Sequence[str]") -> "dict[str, str | None] | None":

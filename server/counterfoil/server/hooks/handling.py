@@ -16,6 +16,7 @@ from counterfoil.server.logs import configure_logs, logger
 from counterfoil.store.errors import Fault, JournalUnavailable
 
 if TYPE_CHECKING:
+    from counterfoil.server.hooks.dialects import Dialect
     from counterfoil.server.hooks.journaling import HookJournal
     from counterfoil.server.settings import Settings
 
@@ -26,18 +27,25 @@ _MOST_SECONDS = 25
 _RECEIPT_TRIES = 3
 
 
-def handle(name: str, raw: bytes, flags: Mapping[str, str | None]) -> int:
-    """Handle the event `name` that came as `raw`; give the exit code, which is 0: a deny is in the output."""
+def handle(name: str, raw: bytes, flags: Mapping[str, str | None], dialect: "Dialect | None" = None) -> int:
+    """Handle the event `name` that came as `raw`; give the exit code.
+
+    It is 0, and a deny is in the output, except where a client's `dialect` says otherwise.
+    """
     configure_logs("warning")
     try:
         said = _handled(name, raw, flags)
     except Exception:
         logger.exception("the hook failed; the call goes on")
         return 0
-    if said:
-        sys.stdout.write(said + "\n")
-        sys.stdout.flush()
-    return 0
+    if not said:
+        return 0
+    out, err, code = (said, "", 0) if dialect is None else dialect.say(said)
+    for stream, text in ((sys.stdout, out), (sys.stderr, err)):
+        if text:
+            stream.write(f"{text}\n")
+            stream.flush()
+    return code
 
 
 def _handled(name: str, raw: bytes, flags: Mapping[str, str | None]) -> str | None:

@@ -8,6 +8,7 @@ import click
 from counterfoil.server.faults import fault_text, without_secrets
 from counterfoil.server.logs import logger
 from counterfoil.server.people.connecting import config, demo, serve
+from counterfoil.server.people.copying import copy
 from counterfoil.server.people.criteria import spec
 from counterfoil.server.people.deciding import close, reconcile
 from counterfoil.server.people.doctor import doctor
@@ -15,6 +16,7 @@ from counterfoil.server.people.ending import finish, release
 from counterfoil.server.people.granting import grant, requests
 from counterfoil.server.people.health import check
 from counterfoil.server.people.hooking import hook
+from counterfoil.server.people.installing import install, uninstall
 from counterfoil.server.people.keeping import backup, migrate, prune, restore
 from counterfoil.server.people.looking import find, plan, runs, show
 from counterfoil.server.people.moving import export, import_
@@ -23,6 +25,7 @@ from counterfoil.server.people.proving import verify
 from counterfoil.server.people.relaying import gateway
 from counterfoil.server.people.request import Request
 from counterfoil.server.people.teaching import TeachingGroup, with_json, with_settings
+from counterfoil.server.people.tokens import token
 from counterfoil.server.people.watching import tail
 from counterfoil.server.settings import SettingsError
 from counterfoil.server.version import version
@@ -35,15 +38,15 @@ _REFUSED, _USAGE, _UNAVAILABLE, _INTERRUPTED = 1, 2, 3, 130
 _SECTIONS = {
     "Look": ("runs", "plan", "show", "find", "tail", "spec"),
     "Settle": ("reconcile", "close", "release", "finish"),
-    "Permit": ("requests", "grant"),
+    "Permit": ("requests", "grant", "token"),
     "Care": ("check", "doctor", "verify", "backup", "restore", "prune", "migrate"),
-    "Move": ("export", "import"),
-    "Connect": ("serve", "gateway", "config", "hook", "demo"),
+    "Move": ("copy", "export", "import"),
+    "Connect": ("serve", "gateway", "config", "install", "uninstall", "hook", "demo"),
 }
 
 _EXAMPLES = (
     "counterfoil demo                              see what it is for",
-    "counterfoil config claude-code                connect a client",
+    "counterfoil install claude-code               connect a client",
     "counterfoil runs                              what is going on",
     "counterfoil plan weekly-report/2026-W48       what is in doubt there",
     "counterfoil show weekly-report/2026-W48 email:alice",
@@ -81,6 +84,7 @@ for _command in (
     finish,
     grant,
     requests,
+    token,
     check,
     doctor,
     verify,
@@ -88,11 +92,14 @@ for _command in (
     restore,
     prune,
     migrate,
+    copy,
     export,
     import_,
     serve,
     gateway,
     config,
+    install,
+    uninstall,
     hook,
     demo,
 ):

@@ -30,7 +30,7 @@ def gateway(request: Request, command: tuple[str, ...], *, named_run: str | None
     Calls of tools that act are recorded before they are passed on, and their results after; the same call
     again is answered from the journal. A client starts this in the place of the server itself.
     """
-    from counterfoil.server.gateway.servers import server_of_command
+    from counterfoil.server.gateway.servers import run_name, server_of_command
     from counterfoil.server.gateway.serving import serve_gateway
     from counterfoil.server.lifecycle import GATEWAY_PATIENCE_SECONDS, Ending
     from counterfoil.server.opener import journal_opener
@@ -43,11 +43,11 @@ def gateway(request: Request, command: tuple[str, ...], *, named_run: str | None
     try:
         configured = settings.gateway
         specs = () if configured is None else configured.servers
+        run = run_name("run", named_run) or settings.run or (None if configured is None else configured.run)
         if command or not specs:
             specs = (server_of_command(command, name=name),)
     except ProbeProblem as problem:
         raise SettingsError(problem.name, problem.problem) from None
     if sys.stdin is not None and sys.stdin.isatty():
         tell("counterfoil: waiting for an MCP client on stdin; a client starts this in place of the server")
-    run = named_run or settings.run or (None if configured is None else configured.run)
     return serve_gateway(settings, specs, journal_opener(settings), run=run, ending=ending, version=version())

@@ -1,0 +1,76 @@
+"""What recording works with: a call as it came, the permission to pass it on, the journal's part in it."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from counterfoil.server.gateway.outcomes import Expected
+from counterfoil.server.gateway.wish import NO_WISH, Wish
+from counterfoil.server.rules.tool_rule import ToolRule
+from counterfoil.store.attending import Attendance, Mark, Recorded
+from counterfoil.store.domain.commands import Caller, Json, OperationRef
+from counterfoil.tools.protocol import Journal
+
+__all__ = ["CONNECTION_PREFIX", "GatewayJournal", "Grant", "Send", "ToolCall"]
+
+CONNECTION_PREFIX = "gateway-"
+"""How the connection of a gateway begins: what one began itself is never taken for an agent's own attempt."""
+
+Send = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+"""Passes a call on with these arguments, and gives its result as it came."""
+
+
+class GatewayJournal(Journal, Protocol):
+    """What recording calls needs of the journal beside the tools' commands."""
+
+    def hidden(self, value: Json) -> Json:
+        """Give a value with its secrets replaced."""
+        ...
+
+    async def attendance(
+        self, caller: Caller, *, mark: Mark | None = None, run: str | None = None
+    ) -> Attendance:
+        """Tell where the caller's conversation stands; `run` is its run where that is known."""
+        ...
+
+    async def recorded(self, ref: OperationRef) -> Recorded:
+        """Give what is on record of an operation, whole."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """One call as it came: `tool` is the server's own name, `shown` the one that the client knows.
+
+    `arguments` are without the gateway's own. `is_continued`: it brings the input that the server asked for.
+    `misfit` says why the server should refuse it, where that can be seen.
+    """
+
+    server: str
+    tool: str
+    shown: str
+    rule: ToolRule
+    arguments: Mapping[str, Any]
+    wish: Wish = NO_WISH
+    has_output_schema: bool = False
+    is_idempotent_by_hint: bool = False
+    is_continued: bool = False
+    shown_lookup: str | None = None
+    misfit: str | None = None
+
+    @property
+    def expected(self) -> Expected:
+        """What its server is expected to make of it."""
+        return Expected(rule=self.rule, misfit=self.misfit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """The permission that a call is passed on under. `told` is what `_meta` will say of it."""
+
+    place: str
+    operation: str
+    attempt: int
+    arguments: dict[str, Any]
+    lease_seconds: float
+    told: Mapping[str, Any]

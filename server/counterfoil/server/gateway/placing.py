@@ -1,0 +1,144 @@
+"""Finds the place of a call in the journal: its run, its key, and the agent's own attempt, if it is one."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+from counterfoil.server.gateway.calls import CONNECTION_PREFIX, GatewayJournal, ToolCall
+from counterfoil.server.gateway.looking import declared_lookup
+from counterfoil.server.gateway.wish import NO_WISH
+from counterfoil.server.rules.call import DescribedCall, describe_call
+from counterfoil.server.rules.matching import matching_attempt
+from counterfoil.store.attending import LiveAttempt
+from counterfoil.store.domain.commands import BeginOperation, Caller
+from counterfoil.store.domain.identity import idempotency_key, operation_id
+from counterfoil.store.domain.names import normalize_name
+from counterfoil.store.errors import InvalidArgument
+from counterfoil.store.limits import Limits
+from counterfoil.store.probing import ProbeSubject
+
+__all__ = ["Place", "begin_of", "find_place", "subject_of"]
+
+_MARK = "counterfoil:gateway"
+"""The system of the marks by which a call that was attached to an agent's own operation is known again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a call stands: its run, what it is, and the agent's own attempt that it carries out, if one."""
+
+    run: str
+    key: str
+    operation: str
+    described: DescribedCall
+    attached: LiveAttempt | None
+    marked: str | None
+    mark: tuple[str, str]
+
+
+async def find_place(
+    journal: GatewayJournal,
+    call: ToolCall,
+    caller: Caller,
+    *,
+    namespace: str,
+    run: str | None,
+    limits: Limits,
+) -> Place:
+    """Say where a call stands. `run` is the operator's, which goes before what the agent last began.
+
+    Raises:
+        Fault: the journal cannot be read, or a name that the call gives is none.
+    """
+    described = describe_call(
+        call.rule,
+        server=call.server,
+        tool=call.tool,
+        arguments=call.arguments,
+        hide=journal.hidden,
+        limits=limits,
+    )
+    key = normalize_name(call.wish.key or _after(described.key, call.wish.distinct_from), field="key")
+    fixed = call.wish.run or run
+
+    def run_of(held: str | None) -> str:
+        return normalize_name(fixed or held or _conversation_run(caller), field="run")
+
+    def mark(held: str | None) -> tuple[str, str]:
+        named = json.dumps([run_of(held), key])
+        return _MARK, f"call:{hashlib.sha256(named.encode()).hexdigest()}"
+
+    attendance = await journal.attendance(caller, mark=mark, run=fixed)
+    live = [one for one in attendance.live if not one.connection.startswith(CONNECTION_PREFIX)]
+    if call.wish != NO_WISH:
+        named = (run_of(attendance.run), key)
+        attached = next((one for one in live if (one.run, one.key) == named), None)
+    else:
+        arguments = journal.hidden(dict(call.arguments))
+        attached = matching_attempt(live, described, tool=call.tool, arguments=arguments)
+    run = run_of(attendance.run)
+    return Place(
+        run=run,
+        key=key,
+        operation=operation_id(namespace, run, key),
+        described=described,
+        attached=attached,
+        marked=attendance.marked,
+        mark=mark(attendance.run),
+    )
+
+
+def begin_of(call: ToolCall, place: Place) -> BeginOperation:
+    """Give the begin of a call under its own key."""
+    rule, described = call.rule, place.described
+    repeat = rule.repeat
+    if repeat is None and rule.trust_idempotent_hint and call.is_idempotent_by_hint:
+        repeat = "safe"
+    lookup = None
+    if rule.lookup is not None and call.shown_lookup is not None:
+        lookup = declared_lookup(rule.lookup, subject_of(place, None), tool=call.shown_lookup)
+    return BeginOperation(
+        run=place.run,
+        key=place.key,
+        action=described.action,
+        target=described.target,
+        args=described.args,
+        payload=described.payload,
+        repeat=repeat,
+        key_ttl_seconds=rule.key_ttl_seconds,
+        lookup=lookup,
+        lease_seconds=rule.lease_seconds,
+        deadline_seconds=rule.deadline_seconds,
+        max_attempts=rule.max_attempts,
+        distinct_from=call.wish.distinct_from,
+    )
+
+
+def subject_of(place: Place, key: str | None) -> ProbeSubject:
+    """Give what a lookup looks for; before the first begin only the names of the operation are known."""
+    described = place.described
+    return ProbeSubject(
+        operation=place.operation,
+        run=place.run,
+        key=place.key,
+        action=described.action,
+        target=described.target,
+        args=described.args,
+        idempotency_key=key or idempotency_key(place.operation, 1),
+    )
+
+
+def _after(key: str, distinct_from: tuple[str, ...]) -> str:
+    """Give the key of a deliberate repeat: the same repeat sent again is the same operation."""
+    if not distinct_from:
+        return key
+    return f"{key[:150]}~{hashlib.sha256(json.dumps(distinct_from).encode()).hexdigest()[:12]}"
+
+
+def _conversation_run(caller: Caller) -> str:
+    """Give the run of a caller who named none: its conversation, or the connection where none is known."""
+    name = f"conversation/{caller.conversation}" if caller.conversation else f"connection/{caller.connection}"
+    try:
+        return normalize_name(name, field="run")
+    except InvalidArgument:
+        return f"conversation/{hashlib.sha256(name.encode()).hexdigest()[:32]}"

@@ -1,0 +1,238 @@
+"""Calls whose end nobody saw: cancelled, timed out, answered with nonsense, or without a journal."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as types
+import pytest
+from mcp import MCPError
+
+from counterfoil.store.errors import JournalUnavailable
+from gateway.standing import Mail, Stand, said, standing, told
+
+pytestmark = pytest.mark.anyio
+
+ALICE = {"to": "alice", "body": "hello"}
+WAIT_SECONDS = 20
+
+
+def stuck() -> tuple[Mail, anyio.Event]:
+    """A server whose tool begins and never ends, and the event that it began."""
+    began = anyio.Event()
+
+    async def hang(arguments: dict[str, Any]) -> Any:
+        began.set()
+        await anyio.sleep_forever()
+
+    return Mail(handlers={"send_mail": hang}), began
+
+
+async def states(stand: Stand) -> list[str]:
+    return [found["state"] for found in await stand.journal.reader.find()]
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    with anyio.fail_after(WAIT_SECONDS):
+        while not await condition():  # noqa: ASYNC110 - the journal tells nobody of changes
+            await anyio.sleep(0.01)
+
+
+async def test_a_call_that_its_client_cancels_is_in_doubt_and_not_passed_on_again(tmp_path: Path) -> None:
+    mail, began = stuck()
+    async with standing(tmp_path, mail) as stand, stand.client(mode="legacy") as client:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.call_tool, "send_mail", ALICE)
+            with anyio.fail_after(WAIT_SECONDS):
+                await began.wait()
+            tasks.cancel_scope.cancel()
+
+        async def is_in_doubt() -> bool:
+            return await states(stand) == ["in_doubt"]
+
+        await until(is_in_doubt)
+        mail.handlers.clear()
+        again = await client.call_tool("send_mail", ALICE)
+
+        assert again.is_error
+        assert '"reason":"in_doubt"' in again.content[0].text
+        assert mail.sent == []
+
+
+async def test_a_cancelled_call_is_cancelled_at_the_server_as_well(tmp_path: Path) -> None:
+    ended = anyio.Event()
+    began = anyio.Event()
+
+    async def hang(arguments: dict[str, Any]) -> Any:
+        began.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+
+    mail = Mail(handlers={"send_mail": hang, "find_mail": hang})
+    async with standing(tmp_path, mail) as stand, stand.client(mode="legacy") as client:
+        for tool in ("send_mail", "find_mail"):
+            began, ended = anyio.Event(), anyio.Event()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(client.call_tool, tool, ALICE)
+                with anyio.fail_after(WAIT_SECONDS):
+                    await began.wait()
+                tasks.cancel_scope.cancel()
+            with anyio.fail_after(WAIT_SECONDS):
+                await ended.wait()
+
+
+async def test_a_call_that_takes_longer_than_its_rule_allows_is_in_doubt(tmp_path: Path) -> None:
+    mail, _ = stuck()
+    rules = [{"tool": "send_mail", "timeout_seconds": 0.05}]
+    async with standing(tmp_path, mail, rules=rules) as stand, stand.client() as client:
+        result = await client.call_tool("send_mail", ALICE)
+
+        assert result.is_error
+        assert "not answered in time" in result.content[0].text
+        assert await states(stand) == ["in_doubt"]
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments", "state"),
+    [
+        (types.INVALID_PARAMS, {"to": 7}, "failed"),
+        (types.INVALID_PARAMS, ALICE, "in_doubt"),
+        (types.METHOD_NOT_FOUND, ALICE, "in_doubt"),
+        (types.INTERNAL_ERROR, {"to": 7}, "in_doubt"),
+        (types.CONNECTION_CLOSED, {"to": 7}, "in_doubt"),
+    ],
+)
+async def test_a_refusal_is_believed_only_where_the_call_should_be_refused(
+    tmp_path: Path, code: int, arguments: dict[str, Any], state: str
+) -> None:
+    async def refuse(given: dict[str, Any]) -> Any:
+        raise MCPError(code=code, message="no")
+
+    mail = Mail(handlers={"send_mail": refuse})
+    async with standing(tmp_path, mail) as stand, stand.client() as client:
+        if state == "failed":
+            with pytest.raises(MCPError) as raised:
+                await client.call_tool("send_mail", arguments)
+            assert (raised.value.error.code, raised.value.error.message) == (code, "no")
+        else:
+            assert (await client.call_tool("send_mail", arguments)).is_error
+
+        assert await states(stand) == [state]
+
+
+async def test_a_tool_that_its_server_does_not_list_was_refused(tmp_path: Path) -> None:
+    async def refuse(given: dict[str, Any]) -> Any:
+        raise MCPError(code=types.INVALID_PARAMS, message="Unknown tool: pay")
+
+    mail = Mail(handlers={"pay": refuse})
+    async with standing(tmp_path, mail) as stand, stand.client() as client:
+        with pytest.raises(MCPError, match="Unknown tool"):
+            await client.call_tool("pay", {})
+
+        assert await states(stand) == ["failed"]
+
+
+async def broken() -> Any:
+    raise JournalUnavailable("the journal is full", fix="make room")
+
+
+async def test_without_a_journal_nothing_that_acts_is_passed_on_and_reading_is(tmp_path: Path) -> None:
+    async with standing(tmp_path, journals=broken) as stand, stand.client() as client:
+        refused = await client.call_tool("send_mail", ALICE)
+        read = await client.call_tool("find_mail", {"to": "alice"})
+
+        assert refused.is_error
+        assert '"code":"journal_unavailable"' in refused.content[0].text
+        assert "not passed on" in refused.content[0].text
+        assert (stand.mail.sent, read.structured_content) == ([], {"items": [], "count": 0})
+
+
+async def test_a_rule_may_let_a_call_pass_without_a_journal(tmp_path: Path) -> None:
+    rules = [{"tool": "send_mail", "fail_open": True}]
+    async with standing(tmp_path, journals=broken, rules=rules) as stand, stand.client() as client:
+        result = await client.call_tool("send_mail", ALICE)
+
+        assert stand.mail.sent == [ALICE]
+        assert told(result) == {"recorded": False, "why": "journal_unavailable"}
+
+
+async def test_a_receipt_that_cannot_be_recorded_leaves_the_call_in_doubt(tmp_path: Path) -> None:
+    async with standing(tmp_path) as stand, stand.client() as client:
+
+        async def full(*_: Any) -> Any:
+            raise JournalUnavailable("the journal is full", fix="make room")
+
+        stand.journal.record_receipt = full  # type: ignore[method-assign]
+        result = await client.call_tool("send_mail", ALICE)
+        del stand.journal.record_receipt  # type: ignore[attr-defined]
+        stand.clock.advance(301)
+        again = await client.call_tool("send_mail", ALICE)
+
+        assert (result.is_error, told(result)["reason"]) == (False, "journal_unavailable")
+        assert '"reason":"in_doubt"' in again.content[0].text
+        assert len(stand.mail.sent) == 1
+
+
+async def test_a_call_under_way_is_not_passed_on_beside_itself(tmp_path: Path) -> None:
+    began, may_end = anyio.Event(), anyio.Event()
+
+    async def wait(arguments: dict[str, Any]) -> Any:
+        began.set()
+        await may_end.wait()
+        return said("sent")
+
+    mail = Mail(handlers={"send_mail": wait})
+    results: list[Any] = []
+    async with standing(tmp_path, mail) as stand, stand.client() as client:
+
+        async def call() -> None:
+            results.append(await client.call_tool("send_mail", ALICE))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            with anyio.fail_after(WAIT_SECONDS):
+                await began.wait()
+            beside = await client.call_tool("send_mail", ALICE)
+            may_end.set()
+
+        assert beside.is_error
+        assert '"reason":"lease_held_by_you"' in beside.content[0].text
+        assert [result.content[0].text for result in results] == ["sent"]
+
+
+async def test_a_lease_is_prolonged_while_its_call_takes_longer(tmp_path: Path) -> None:
+    may_end, began = anyio.Event(), anyio.Event()
+
+    async def wait(arguments: dict[str, Any]) -> Any:
+        began.set()
+        await may_end.wait()
+        return said("sent")
+
+    mail = Mail(handlers={"send_mail": wait})
+    rules = [{"tool": "send_mail", "lease_seconds": 3}]
+    results: list[Any] = []
+    async with standing(tmp_path, mail, rules=rules) as stand, stand.client() as client:
+
+        async def call() -> None:
+            results.append(await client.call_tool("send_mail", ALICE))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            with anyio.fail_after(WAIT_SECONDS):
+                await began.wait()
+            stand.clock.advance(2)
+            (found,) = await stand.journal.reader.find()
+
+            async def is_prolonged() -> bool:
+                checked = await stand.checked(found["operation"])
+                return str(checked["attempts"][0]["lease_expires_at"]) > "2026-11-29T12:00:03.000000Z"
+
+            await until(is_prolonged)
+            stand.clock.advance(2)
+            assert await states(stand) == ["in_progress"]
+            may_end.set()
+
+    assert told(results[0])["state"] == "succeeded"
