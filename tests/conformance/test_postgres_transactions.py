@@ -328,3 +328,26 @@ async def test_what_is_as_long_as_may_be_can_be_kept_and_found(
         assert (await desk.receipt(system=long, external_id=long))["reason"] == "recorded"
         assert (await desk.receipt(system=long, external_id=long))["reason"] == "duplicate"
         assert (await desk.journal.reader.verify()).faults == ()
+
+
+async def test_statements_that_a_pooler_left_on_another_server_are_not_prepared_any_more(
+    place: Callable[[Path], str], tmp_path: Path
+) -> None:
+    """A pooler that lends a server by transaction: what the driver has prepared is gone, behind its back."""
+    async with open_desk(tmp_path) as desk:
+        for number in range(8):
+            await desk.at(f"key-{number}").begin()
+        database: Any = desk.journal.database
+        async with database._session() as session:
+            prepared = "SELECT COUNT(*) AS prepared FROM pg_prepared_statements"
+            row = await (await session.execute(prepared)).fetchone()
+            assert row["prepared"] > 0
+            # In a block, so that the driver does not see it.
+            await session.execute("DO $$ BEGIN EXECUTE 'DEALLOCATE ALL'; END $$")
+        answer = await desk.at("key-8").begin()
+        assert (answer["next"], answer["reason"]) == ("perform", "first_attempt")
+        for number in range(9, 18):
+            assert (await desk.at(f"key-{number}").begin())["next"] == "perform"
+        async with database._session() as session:
+            row = await (await session.execute(prepared)).fetchone()
+            assert row["prepared"] == 0

@@ -73,8 +73,10 @@ class Copied:
         return bool(self.events or self.receipts or self.findings or self.doubts)
 
 
-async def carry_gap(source: Viewer, target: Viewer) -> None:
+async def carry_gap(source: Viewer, target: Viewer) -> bool:
     """Let the other journal know that history is lacking, before it gets any run of a journal that lacks it.
+
+    True where it was marked just now: then it has to be opened again, as after any restore.
 
     Raises:
         Forbidden: it is in use already, or what is copied is a backup; nothing was changed.
@@ -91,23 +93,25 @@ async def carry_gap(source: Viewer, target: Viewer) -> None:
             fix="put it back with `counterfoil restore FILE --journal PLACE`, then copy that journal",
         )
     if restore is None:
-        return
+        return False
 
-    async def mark(connection: Connection) -> bool:
+    async def mark(connection: Connection) -> bool | None:
         known = await connection.fetch_one("newest_restore")
         if known is not None and known["restored_at"] >= restore["restored_at"]:
-            return True
-        if await connection.fetch_one("first_run") is not None:
             return False
+        if await connection.fetch_one("first_run") is not None:
+            return None
         await connection.execute("save_restore", dict(restore))
         return True
 
-    if not await target.database.write(mark):
+    is_marked = await target.database.write(mark)
+    if is_marked is None:
         raise Forbidden(
             f"what is to be copied was restored at {rfc3339(restore['restored_at'])} and lacks history; the "
             "journal to copy to is in use and would not know that; nothing was copied",
             fix="copy to a journal that holds nothing yet",
         )
+    return is_marked
 
 
 async def is_one_log(source: Viewer, target: Viewer, theirs: Row, ours: Row) -> bool:
@@ -150,10 +154,15 @@ class Copier:
 
         Raises:
             Forbidden: the other journal would not know what this one lacks; nothing was copied.
+            JournalUnavailable: it was marked just now and has to be opened again (see `carry_gap`).
             JournalUnavailable: one of the two cannot be used; what was copied before stays.
         """
         copied, caller = self._copied, self._target.prepare.caller(caller)
-        await carry_gap(self._source, self._target)
+        if await carry_gap(self._source, self._target):
+            raise JournalUnavailable(
+                "the journal to copy to was marked as one that lacks history; nothing was copied",
+                fix="start the copy again",
+            )
         in_all = await self._look_at_source()
         done = 0
         parted: list[Row] = []

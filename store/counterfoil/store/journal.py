@@ -156,6 +156,7 @@ class Journal:
     @cached_property
     def _requesting(self) -> "Requesting":
         """Keeps what agents ask a person for."""
+        from counterfoil.store.requesting import Requesting
 
         return Requesting(self._view)
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from counterfoil.store.copy_check import Checked, compare
-from counterfoil.store.copying import Copied, Copier, Progress
+from counterfoil.store.copying import Copied, Copier, Progress, carry_gap
 from counterfoil.store.domain.commands import Caller
 from counterfoil.store.domain.granting import NamespaceEvent, NamespaceEventKind
 from counterfoil.store.domain.instants import Instant, micros
@@ -169,6 +169,14 @@ class Keeper:
     async def take_in(self, spool: Spool, caller: Caller) -> Taken:
         """Add the evidence of an export; see `importing`."""
         return await Importer(self._view).take_in(spool, caller)
+
+    async def take_gap_of(self, other: "Keeper") -> None:
+        """Mark this journal as lacking what another one lacks, before that is copied; then open it anew.
+
+        Raises:
+            Forbidden: this journal is in use already, or the other one is a backup; nothing was changed.
+        """
+        await carry_gap(other._view, self._view)
 
     async def copy_from(
         self, other: "Keeper", caller: Caller, *, tell: Callable[[Progress], None] = lambda _: None

@@ -90,15 +90,16 @@ async def _copy_all(
             names = await journal.keeper.namespaces()
     found = []
     for name in names:
-        async with (
-            _one(request, source, name).journal() as theirs,
-            open_from(
-                _one(request, request.flags["journal"], name).settings, key_of=theirs if with_key else None
-            ) as ours,
-        ):
-            found.append(
-                (name, *await ours.keeper.copy_from(theirs.keeper, request.caller("copy"), tell=tell))
-            )
+        settings = _one(request, request.flags["journal"], name).settings
+        async with _one(request, source, name).journal() as theirs:
+            key_of = theirs if with_key else None
+            async with open_from(settings, key_of=key_of) as ours:
+                await ours.keeper.take_gap_of(theirs.keeper)
+            async with open_from(settings, key_of=key_of) as ours:
+                copied, checked = await ours.keeper.copy_from(
+                    theirs.keeper, request.caller("copy"), tell=tell
+                )
+        found.append((name, copied, checked))
     return found
 
 

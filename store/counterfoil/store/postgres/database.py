@@ -18,6 +18,7 @@ from counterfoil.store.postgres.faults import (
     closed,
     is_connection_lost,
     is_lost_race,
+    is_statement_gone,
     is_taken_key,
     sqlstate_of,
 )
@@ -70,6 +71,8 @@ class PostgresDatabase:
         self._gives_time = gives_time
         self._patience = patience
         self._is_closed = False
+        self._prepares = True
+        """Off once a prepared statement was not where it was prepared."""
         self._lent = 0
         self._turn = anyio.Lock()
         self._began: Begun | None = None
@@ -138,6 +141,7 @@ class PostgresDatabase:
                         )
                 except _Retry as again:
                     cause = again.cause
+                    self._prepares = self._prepares and not is_statement_gone(cause)
                     if anyio.current_time() >= deadline or taken + is_taken_key(cause) > _TAKEN_KEYS:
                         raise driver_fault(cause, statement="the work") from cause
                     taken += is_taken_key(cause)
@@ -174,6 +178,8 @@ class PostgresDatabase:
         except PoolTimeout as error:
             raise self._none_free() from error
         self._lent += 1
+        if not self._prepares:
+            session.prepare_threshold = None
         try:
             yield session
         finally:
@@ -298,7 +304,7 @@ async def _look_for(confirmed: Mapping[str, Any] | None, transaction: Transactio
 
 
 def _may_repeat(error: BaseException) -> bool:
-    return is_lost_race(error) or is_taken_key(error)
+    return is_lost_race(error) or is_taken_key(error) or is_statement_gone(error)
 
 
 _FACTS: Final = """

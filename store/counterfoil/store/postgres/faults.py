@@ -13,6 +13,7 @@ __all__ = [
     "fault_for",
     "is_connection_lost",
     "is_lost_race",
+    "is_statement_gone",
     "is_taken_key",
     "silent",
     "sqlstate_of",
@@ -70,6 +71,11 @@ def is_lost_race(error: BaseException) -> bool:
 def is_taken_key(error: BaseException) -> bool:
     """Tell whether a unique key was taken: another writer's doing where it came between read and write."""
     return sqlstate_of(error) == "23505"
+
+
+def is_statement_gone(error: BaseException) -> bool:
+    """Tell whether a prepared statement is gone: a pooler lends another server for each transaction."""
+    return sqlstate_of(error) in ("26000", "42P05")
 
 
 def is_connection_lost(error: BaseException) -> bool:
