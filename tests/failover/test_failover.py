@@ -139,9 +139,8 @@ async def test_a_standby_that_was_behind_is_noticed_by_whom_the_old_primary_had_
             unknowing = await desk.at("another").begin(caller=ANOTHER)
             assert (unknowing["next"], unknowing["reason"]) == ("perform", "first_attempt")
         clock.advance(1)
-        await mark_restored(
-            lambda: open_test_journal(tmp_path, clock=clock), clock=clock, policy=Policy(), caller=ANOTHER
-        )
+        async with open_test_journal(tmp_path, clock=clock) as journal:
+            await mark_restored(journal, clock=clock, policy=Policy(), caller=ANOTHER)
         async with open_desk(tmp_path, clock=clock) as desk:
             asked = await desk.begin(caller=ANOTHER)
             assert (asked["next"], asked["reason"]) == ("ask", "history_gap")

@@ -254,6 +254,9 @@ class PostgresDatabase:
         if not is_read_only:
             await self._commit(session, transaction, has_standby=begun.has_standby)
             self._confirmed = transaction.appended or self._confirmed
+            if transaction.has_marked:
+                # Who marks it knows: the next transaction is taken for the first.
+                self._began = None
         return result
 
     def _refuse_another_past(self, begun: Begun) -> None:

@@ -15,7 +15,7 @@ from counterfoil.store.statements import Statement, StatementRefused
 
 __all__ = ["Transaction"]
 
-_APPENDS = "append_event"
+_APPENDS, _MARKS = "append_event", "save_restore"
 
 _FEW = 4
 """Up to so many rows are sent one by one; more in a pipeline, where the driver logs each lost race."""
@@ -24,7 +24,16 @@ _FEW = 4
 class Transaction:
     """The `Connection` of one work; it is of no use once the work has ended."""
 
-    __slots__ = ("_is_read_only", "_moment", "_patience", "_session", "_statements", "appended", "lost_to")
+    __slots__ = (
+        "_is_read_only",
+        "_moment",
+        "_patience",
+        "_session",
+        "_statements",
+        "appended",
+        "has_marked",
+        "lost_to",
+    )
 
     def __init__(
         self,
@@ -45,6 +54,8 @@ class Transaction:
         """The first error: PostgreSQL commits nothing after it, even if `work` hid it."""
         self.appended: Mapping[str, Any] | None = None
         """The last event that `work` appended to the log of a run. Events are never changed nor removed."""
+        self.has_marked = False
+        """Whether `work` itself marked the journal as restored."""
 
     def now(self, local: Reading) -> Reading:
         """Give the moment at which the transaction began, by the server's clock."""
@@ -89,6 +100,7 @@ class Transaction:
             cursor = await answered(session.execute(sql, parameters or {}), self._patience)
             if name == _APPENDS:
                 self.appended = parameters
+            self.has_marked = self.has_marked or name == _MARKS
             if cursor.description is None:
                 return [], cursor.rowcount
             return await cursor.fetchall(), cursor.rowcount
