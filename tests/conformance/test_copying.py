@@ -329,6 +329,36 @@ async def test_a_secret_of_another_key_is_no_conflict_and_one_of_the_same_key_is
                 pass
 
 
+RESTORES = "SELECT restored_at, backed_up_at FROM restores ORDER BY restored_at"
+
+
+async def test_until_a_copy_has_ended_what_did_not_come_yet_is_not_permitted(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with another_journal(tmp_path, clock) as source:
+        await source.begin()
+        await source.receipt()
+        async with open_desk(tmp_path, clock=clock) as target:
+            await target.journal.keeper.begin_copy_of(source.journal.keeper)
+        async with open_desk(tmp_path, clock=clock) as target:
+            # Broken off here, whoever works in it is told to ask.
+            assert words(await target.begin()) == "ask history_gap"
+        async with open_desk(tmp_path, clock=clock, name="other.db") as target:
+            with pytest.raises(Forbidden, match="copy that has not ended"):
+                async with open_desk(tmp_path, clock=clock) as unfinished:
+                    await target.journal.keeper.begin_copy_of(unfinished.journal.keeper)
+            await target.journal.keeper.begin_copy_of(source.journal.keeper)
+        async with open_desk(tmp_path, clock=clock, name="other.db") as target:
+            await target.journal.keeper.begin_copy_of(source.journal.keeper)
+            await is_whole_after_copying(source, target)
+            await target.journal.keeper.end_copy()
+        async with open_desk(tmp_path, clock=clock, name="other.db") as target:
+            assert words(await target.begin()) == "skip already_succeeded"
+            assert words(await target.at("key-2").begin()) == "perform first_attempt"
+            # A later copy, into a journal that is in use, marks nothing.
+            await target.journal.keeper.begin_copy_of(source.journal.keeper)
+        assert plain_sql(tmp_path / "other.db", RESTORES) == []
+
+
 async def test_the_mark_of_lost_history_goes_along_into_an_empty_journal_and_into_no_other(
     tmp_path: Path,
 ) -> None:
@@ -343,15 +373,21 @@ async def test_the_mark_of_lost_history_goes_along_into_an_empty_journal_and_int
     async with both(tmp_path, clock) as (source, target):
         await target.at("mine").begin()
         with pytest.raises(Forbidden, match="lacks history"):
-            await copied(source, target)
-        assert [run["run"] for run in (await runs_of(target))] == ["run-1"]
-        assert plain_sql(tmp_path / "journal.db", "SELECT * FROM restores") == []
+            await target.journal.keeper.begin_copy_of(source.journal.keeper)
+        assert plain_sql(tmp_path / "journal.db", RESTORES) == []
     async with another_journal(tmp_path, clock) as source:
-        async with open_desk(tmp_path, clock=clock, name="empty.db") as empty:
-            await empty.journal.keeper.take_gap_of(source.journal.keeper)
+        for _ in range(2):
+            async with open_desk(tmp_path, clock=clock, name="empty.db") as empty:
+                await empty.journal.keeper.begin_copy_of(source.journal.keeper)
+        assert plain_sql(tmp_path / "empty.db", RESTORES) == [*moments, (clock.at, clock.at)]
         async with open_desk(tmp_path, clock=clock, name="empty.db") as empty:
             await is_whole_after_copying(source, empty)
-        assert plain_sql(tmp_path / "empty.db", "SELECT * FROM restores") == moments
+            await empty.journal.keeper.end_copy()
+        assert plain_sql(tmp_path / "empty.db", RESTORES) == moments
+        async with open_desk(tmp_path, clock=clock, name="empty.db") as empty:
+            await empty.journal.keeper.begin_copy_of(source.journal.keeper)
+            assert words(await empty.at("unknown").begin()) == "ask history_gap"
+        assert plain_sql(tmp_path / "empty.db", RESTORES) == moments
 
 
 async def runs_of(desk: Desk) -> list[dict[str, Any]]:
@@ -372,7 +408,7 @@ async def test_a_backup_is_not_copied_since_it_does_not_know_what_it_lacks(tmp_p
         open_desk(tmp_path, clock=clock) as target,
     ):
         with pytest.raises(Forbidden, match="is a backup"):
-            await copied(backup, target)
+            await target.journal.keeper.begin_copy_of(backup.journal.keeper)
         assert await runs_of(target) == []
 
 

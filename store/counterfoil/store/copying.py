@@ -29,7 +29,7 @@ from counterfoil.store.viewing import Viewer, runs_by_name
 if TYPE_CHECKING:
     from counterfoil.store.journal_identity import JournalIdentity
 
-__all__ = ["Copied", "Copier", "Progress", "carry_gap", "is_one_log"]
+__all__ = ["Copied", "Copier", "Progress", "begin_copy", "end_copy", "is_one_log"]
 
 _MOST_TRIES = 5
 _MOST_EVIDENCE_BYTES = 256 * 1024 * 1024
@@ -73,13 +73,17 @@ class Copied:
         return bool(self.events or self.receipts or self.findings or self.doubts)
 
 
-async def carry_gap(source: Viewer, target: Viewer) -> bool:
-    """Let the other journal know that history is lacking, before it gets any run of a journal that lacks it.
+async def begin_copy(source: Viewer, target: Viewer) -> None:
+    """Mark a journal that holds no run yet as one that lacks history, until a copy into it has ended.
 
-    True where it was marked just now: then it has to be opened again, as after any restore.
+    A run that has not come yet is one that it does not know: begun there, it would be performed a second
+    time. Marked, it answers `ask: history_gap`, as a restored journal does, for ever if the copy never ends.
+    What the journal that is copied lacks by itself, the other one is marked with for good. Whoever has a
+    marked journal open has to open it again, as after any restore.
 
     Raises:
-        Forbidden: it is in use already, or what is copied is a backup; nothing was changed.
+        Forbidden: it is in use already and would not know what is lacking, or what is copied is a backup or
+            a copy that has not ended; nothing was changed.
     """
 
     async def told(connection: Connection) -> tuple[Row | None, Row | None]:
@@ -92,26 +96,47 @@ async def carry_gap(source: Viewer, target: Viewer) -> bool:
             "came after that, and a copy would not know; nothing was copied",
             fix="put it back with `counterfoil restore FILE --journal PLACE`, then copy that journal",
         )
-    if restore is None:
-        return False
+    if restore is not None and _is_of_copy(restore):
+        raise Forbidden(
+            "what is to be copied is a copy that has not ended; nothing was copied",
+            fix="end it first, by the same `counterfoil copy` that began it",
+        )
 
-    async def mark(connection: Connection) -> bool | None:
-        known = await connection.fetch_one("newest_restore")
-        if known is not None and known["restored_at"] >= restore["restored_at"]:
-            return False
-        if await connection.fetch_one("first_run") is not None:
-            return None
-        await connection.execute("save_restore", dict(restore))
+    async def mark(connection: Connection) -> bool:
+        newest = await connection.fetch_one("newest_restore")
+        is_new = await connection.fetch_one("first_run") is None
+        is_open = newest is not None and _is_of_copy(newest)
+        known = newest["restored_at"] if newest is not None and not is_open else 0
+        if restore is not None and known < restore["restored_at"]:
+            if not (is_new or is_open):
+                return False
+            await connection.execute("take_restore", dict(restore))
+        if is_new and not is_open:
+            earlier = [each["restored_at"] + 1 for each in (restore, newest) if each is not None]
+            at = max([target.now(connection).at, *earlier])
+            await connection.execute("save_restore", {"restored_at": at, "backed_up_at": at})
         return True
 
-    is_marked = await target.database.write(mark)
-    if is_marked is None:
+    if not await target.database.write(mark) and restore is not None:
         raise Forbidden(
             f"what is to be copied was restored at {rfc3339(restore['restored_at'])} and lacks history; the "
             "journal to copy to is in use and would not know that; nothing was copied",
             fix="copy to a journal that holds nothing yet",
         )
-    return is_marked
+
+
+async def end_copy(target: Viewer) -> None:
+    """Take back the mark that `begin_copy` made; one whose gap somebody has accepted meanwhile stays."""
+
+    async def work(connection: Connection) -> None:
+        await connection.execute("end_copy")
+
+    await target.database.write(work)
+
+
+def _is_of_copy(restore: Row) -> bool:
+    """Tell whether a mark is that of a copy that has not ended: no backup is as late as what follows it."""
+    return bool(restore["restored_at"] == restore["backed_up_at"])
 
 
 async def is_one_log(source: Viewer, target: Viewer, theirs: Row, ours: Row) -> bool:
@@ -153,16 +178,9 @@ class Copier:
         """Copy every run; what cannot be copied is told, and the others are.
 
         Raises:
-            Forbidden: the other journal would not know what this one lacks; nothing was copied.
-            JournalUnavailable: it was marked just now and has to be opened again (see `carry_gap`).
             JournalUnavailable: one of the two cannot be used; what was copied before stays.
         """
         copied, caller = self._copied, self._target.prepare.caller(caller)
-        if await carry_gap(self._source, self._target):
-            raise JournalUnavailable(
-                "the journal to copy to was marked as one that lacks history; nothing was copied",
-                fix="start the copy again",
-            )
         in_all = await self._look_at_source()
         done = 0
         parted: list[Row] = []

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from counterfoil.store.copy_check import Checked, compare
-from counterfoil.store.copying import Copied, Copier, Progress, carry_gap
+from counterfoil.store.copying import Copied, Copier, Progress, begin_copy, end_copy
 from counterfoil.store.domain.commands import Caller
 from counterfoil.store.domain.granting import NamespaceEvent, NamespaceEventKind
 from counterfoil.store.domain.instants import Instant, micros
@@ -170,13 +170,17 @@ class Keeper:
         """Add the evidence of an export; see `importing`."""
         return await Importer(self._view).take_in(spool, caller)
 
-    async def take_gap_of(self, other: "Keeper") -> None:
-        """Mark this journal as lacking what another one lacks, before that is copied; then open it anew.
+    async def begin_copy_of(self, other: "Keeper") -> None:
+        """Mark this journal before another one is copied into it; then open it anew. See `begin_copy`.
 
         Raises:
-            Forbidden: this journal is in use already, or the other one is a backup; nothing was changed.
+            Forbidden: it cannot be copied into this one; nothing was changed.
         """
-        await carry_gap(other._view, self._view)
+        await begin_copy(other._view, self._view)
+
+    async def end_copy(self) -> None:
+        """Let what was copied count as whole: the last thing that is done; see `begin_copy`."""
+        await end_copy(self._view)
 
     async def copy_from(
         self, other: "Keeper", caller: Caller, *, tell: Callable[[Progress], None] = lambda _: None
@@ -184,7 +188,6 @@ class Keeper:
         """Copy this namespace of another journal into this one, then compare; see `copying`, `copy_check`.
 
         Raises:
-            Forbidden: this journal would not know what the other one lacks; nothing was copied.
             JournalUnavailable: one of the two cannot be used; what was copied before stays.
         """
         copier = Copier(other._view, self._view, identities=(other._identity, self._identity), tell=tell)

@@ -84,22 +84,23 @@ def copy(request: Request, *, source: str, target: str, with_key: bool, all_name
 async def _copy_all(
     request: Request, source: str, with_key: bool, is_all: bool, tell: "Callable[[Copying], None]"
 ) -> "list[tuple[str, Copied, Checked]]":
-    names = [request.settings.namespace]
-    if is_all:
-        async with _one(request, source, names[0]).journal() as journal:
-            names = await journal.keeper.namespaces()
+    names, settings = [request.settings.namespace], request.settings
+    async with _one(request, source, names[0]).journal() as theirs:
+        if is_all:
+            names = await theirs.keeper.namespaces()
+        async with open_from(settings, key_of=theirs if with_key else None) as ours:
+            await ours.keeper.begin_copy_of(theirs.keeper)
     found = []
     for name in names:
-        settings = _one(request, request.flags["journal"], name).settings
-        async with _one(request, source, name).journal() as theirs:
-            key_of = theirs if with_key else None
-            async with open_from(settings, key_of=key_of) as ours:
-                await ours.keeper.take_gap_of(theirs.keeper)
-            async with open_from(settings, key_of=key_of) as ours:
-                copied, checked = await ours.keeper.copy_from(
-                    theirs.keeper, request.caller("copy"), tell=tell
-                )
+        async with (
+            _one(request, source, name).journal() as theirs,
+            open_from(_one(request, request.flags["journal"], name).settings) as ours,
+        ):
+            copied, checked = await ours.keeper.copy_from(theirs.keeper, request.caller("copy"), tell=tell)
         found.append((name, copied, checked))
+    if all(_is_whole(copied, checked) for _, copied, checked in found):
+        async with open_from(settings) as ours:
+            await ours.keeper.end_copy()
     return found
 
 

@@ -839,6 +839,17 @@ WHERE namespace = :namespace AND (grant_id, operation) IN (
 -- At most one row: when this journal was last put back from a backup, and of which moment that was.
 SELECT restored_at, backed_up_at FROM restores ORDER BY restored_at DESC LIMIT 1;
 
+-- name: take_restore
+-- A restore of another journal whose lack is this one's too; it may be on file already.
+INSERT INTO restores (restored_at, backed_up_at) VALUES (:restored_at, :backed_up_at)
+ON CONFLICT DO NOTHING;
+
+-- name: end_copy
+-- The mark of a copy that has not ended goes: it names one moment twice. One that somebody accepted stays.
+DELETE FROM restores
+WHERE restored_at = backed_up_at
+    AND NOT EXISTS (SELECT 1 FROM accepted_gaps WHERE accepted_gaps.restored_at = restores.restored_at);
+
 -- name: save_restore
 -- One row per restore; its moment names it.
 INSERT INTO restores (restored_at, backed_up_at) VALUES (:restored_at, :backed_up_at);
