@@ -173,12 +173,17 @@ class Workers:
             self._running[number].stop(signal.SIGKILL)
             self.kills += 1
             # Its address stays among the others meanwhile, as a balancer would have it for a while.
-            killed, self._running[number] = (
-                self._running[number],
-                await anyio.to_thread.run_sync(HttpServer, self._journal),
-            )
+            killed = self._running[number]
+            self._running[number] = await anyio.to_thread.run_sync(self._started)
             killed.__exit__()
             self.urls[number] = self._running[number].mcp
+
+    def _started(self) -> HttpServer:
+        """Start a worker as a supervisor does: once more where the machine was too busy for it to come up."""
+        try:
+            return HttpServer(self._journal)
+        except RuntimeError:
+            return HttpServer(self._journal)
 
     def close(self) -> None:
         """End them all."""
