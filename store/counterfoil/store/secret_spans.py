@@ -36,13 +36,14 @@ _URL_PASSWORD: Final = re.compile(rf"(?<=://)(?:{_PLACEHOLDER_FORM}|[^/?#\s:@])*
 # A name and what stands between it and its value: `name=`, `name: `, `"name": "`, `user[name]=`, `--name `.
 _NAME: Final = re.compile(
     rf"(?P<placeholder>{_PLACEHOLDER_FORM})"
-    r"|(?P<flag>(?<![A-Za-z0-9_])--?)?(?P<name>(?:(?<![A-Za-z0-9_])|(?<=%[0-9A-F][0-9A-F]))[A-Za-z][A-Za-z0-9_-]{1,63})"
+    r"|(?P<flag>(?<![A-Za-z0-9_])--?)?(?P<name>(?:(?<![A-Za-z0-9_])|(?<=%[0-9A-Fa-f][0-9A-Fa-f]))[A-Za-z][A-Za-z0-9_-]{1,63})"
     r"(?:(?P<quoted>\\?[\"']\s{0,3}[:=]\s{0,3})"
-    r"|\]?\s{0,3}(?P<equals>=(?![=>])\s{0,3}|%3D)"
+    r"|\]?\s{0,3}(?P<equals>=(?![=>])\s{0,3}|%3[Dd])"
     r"|\s{0,2}(?P<colon>:(?![:/])[ \t]{0,3})"
     r"|(?(flag)(?P<space>[ \t]{1,3})(?!-)|(?!)))"
 )
-_ASSIGNMENT_SIGNS: Final = ("=", ":", "--", "%3D")
+_ASSIGNMENT: Final = re.compile(r"[=:]|%3[Dd]|-[^-\s]*[ \t]")
+"""One of these stands in whatever assigns; most texts have none."""
 _QUOTED_VALUE: Final = re.compile(
     r"\\\"(?P<escaped>(?:(?!\\\").)+)"
     r"|\"(?P<double>(?:[^\"\\]|\\.)+)"
@@ -125,7 +126,7 @@ def _url_password_spans(text: str) -> Iterator[Span]:
 
 def assignment_spans(text: str, names: SecretNames) -> Iterable[Span]:
     """Find what follows the name of a secret: in queries, headers, environments, flags and JSON text."""
-    return _assignment_spans(text, names) if any(map(text.__contains__, _ASSIGNMENT_SIGNS)) else ()
+    return _assignment_spans(text, names) if _ASSIGNMENT.search(text) else ()
 
 
 def _assignment_spans(text: str, names: SecretNames) -> Iterator[Span]:
