@@ -41,6 +41,7 @@ __all__ = [
     "after",
     "as_caller",
     "folder_in_memory",
+    "journal_place",
     "journal_url",
     "kept_at",
     "open_desk",
@@ -128,6 +129,11 @@ def kept_at(place: Place) -> Iterator[None]:
         yield
     finally:
         _place = before
+
+
+def journal_place(path: Path) -> Path | str:
+    """Give where the journal that tests know by `path` lies: a file, or a database's URL."""
+    return _place(path)
 
 
 def journal_url(path: Path) -> str:

@@ -4,35 +4,49 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NoReturn
 
 import anyio
 import psycopg
 import pytest
 
-from counterfoil.store.postgres.database import open_postgres
+from counterfoil.store.postgres.opening import open_postgres
 from journals import SECRET, START
 
-__all__ = ["Cluster", "cluster_or_skip", "running_cluster"]
+__all__ = [
+    "MISSING",
+    "Cluster",
+    "binaries_or_skip",
+    "cluster_or_skip",
+    "installed_binaries",
+    "new_cluster",
+    "running_cluster",
+    "skip_without",
+]
+
+MISSING = "PostgreSQL's initdb and pg_ctl are not installed (Debian: apt-get install postgresql)"
 
 _START_SECONDS = 60
 _SETTINGS = {
     "listen_addresses": "''",
-    "max_connections": "80",
+    "max_connections": "160",
     "shared_buffers": "'32MB'",
     "autovacuum": "off",
     # What is tested here is what the journal asks for, so commits are durable as in earnest.
     "fsync": "on",
+    # Nothing is left in the system where a server is killed.
+    "dynamic_shared_memory_type": "mmap",
 }
 
 
-def _binaries() -> Path | None:
-    """Give the folder of the server's programs; Debian keeps them out of the PATH, by version."""
+def installed_binaries() -> Path | None:
+    """Give the folder of the server's programs, None where there is none; Debian has it outside the PATH."""
     if found := shutil.which("initdb"):
         return Path(found).resolve().parent
     folders = sorted(
@@ -47,22 +61,69 @@ class Cluster:
     def __init__(self, folder: Path, binaries: Path) -> None:
         self.folder = folder
         self.data = folder / "data"
-        self._binaries = binaries
+        self.binaries = binaries
         self._numbers = count(1)
         self._free: list[str] = []
         self._journals: list[str] = []
         # PostgreSQL refuses root.
-        self._user: dict[str, Any] = {"user": _another_user()} if os.geteuid() == 0 else {}
+        self.user = _another_user() if os.geteuid() == 0 else None
 
-    def start(self) -> None:
-        """Make the cluster and start its server."""
-        if self._user:
-            self.folder.chmod(0o777)
+    def start(self, **settings: str) -> None:
+        """Make the cluster and start its server; `settings` are parameters of its own."""
+        self._own_folder()
         self._run("initdb", "-D", self.data, "-U", "counterfoil", "-A", "trust", "-E", "UTF8", "--no-sync")
-        with (self.data / "postgresql.conf").open("a", encoding="utf-8") as configuration:
-            for name, value in {**_SETTINGS, "unix_socket_directories": f"'{self.folder}'"}.items():
-                configuration.write(f"{name} = {value}\n")
+        self._configure(**settings)
         self.run_server()
+
+    def follow(self, primary: "Cluster", *, name: str) -> None:
+        """Make the cluster a copy of `primary`, and start its server as the standby that is `name` there.
+
+        It can be read from, and replays what it receives; once `promoted`, it is a primary of its own.
+        """
+        self._own_folder()
+        source = f"host={primary.folder} user=counterfoil dbname=postgres application_name={name}"
+        self._run("pg_basebackup", "-D", self.data, "-d", source, "-R", "-c", "fast", "--no-sync")
+        self._configure()
+        self.run_server()
+
+    def promote(self) -> None:
+        """Make the standby the primary; returns when it takes writes."""
+        self._run("pg_ctl", "-D", self.data, "-w", "-t", _START_SECONDS, "promote")
+
+    def kill_server(self) -> None:
+        """Kill every process of the server where it stands, as when its machine dies."""
+        processes = self.processes()
+        for process in processes:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        deadline = time.monotonic() + _START_SECONDS
+        while any(map(_is_alive, processes)):
+            assert time.monotonic() < deadline, "a killed server does not end"
+            time.sleep(0.01)
+        # They name a process that is dead and, where nobody has waited for it yet, still in the table.
+        for lock in (self.data / "postmaster.pid", *self.folder.glob(".s.PGSQL.*.lock")):
+            lock.unlink()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its server runs; the file of a dead one may name what is by now another process."""
+        try:
+            return Path(f"/proc/{self.postmaster}/cwd").readlink() == self.data
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+
+    def _own_folder(self) -> None:
+        if self.user is not None:
+            self.folder.chmod(0o777)
+
+    def _configure(self, **settings: str) -> None:
+        with (self.data / "postgresql.conf").open("a", encoding="utf-8") as configuration:
+            for name, value in {
+                **_SETTINGS,
+                "unix_socket_directories": f"'{self.folder}'",
+                **settings,
+            }.items():
+                configuration.write(f"{name} = {value}\n")
 
     def run_server(self) -> None:
         """Start the server of a cluster that is there."""
@@ -72,6 +133,23 @@ class Cluster:
     def stop_server(self) -> None:
         """Stop the server at once, as a crash would; what was committed stays."""
         self._run("pg_ctl", "-D", self.data, "-m", "immediate", "-w", "stop")
+
+    def alter(self, name: str, value: str | None) -> None:
+        """Set a parameter of the whole server, None for its default; transactions that follow have it."""
+        self.run(f"ALTER SYSTEM RESET {name}" if value is None else f"ALTER SYSTEM SET {name} = '{value}'")
+        self.reload()
+
+    def until(self, question: str) -> list[tuple[Any, ...]]:
+        """Ask the server until the answer has rows, and give them.
+
+        Raises:
+            AssertionError: it never had.
+        """
+        deadline = time.monotonic() + _START_SECONDS
+        while not (rows := self.run(question)):
+            assert time.monotonic() < deadline, f"never came true: {question}"
+            time.sleep(0.01)
+        return rows
 
     def reload(self) -> None:
         """Let the server read its configuration again."""
@@ -149,17 +227,27 @@ class Cluster:
 
     def _run(self, program: str, *arguments: object) -> None:
         done = subprocess.run(
-            [self._binaries / program, *map(str, arguments)],
+            [self.binaries / program, *map(str, arguments)],
             cwd=self.folder,
             env={**os.environ, "LC_ALL": "C.UTF-8"},
             stdout=subprocess.DEVNULL,
             stderr=(self.folder / "errors").open("ab"),
             timeout=2 * _START_SECONDS,
             check=False,
-            **self._user,
+            user=self.user,
         )
         if done.returncode != 0:
-            raise RuntimeError(f"{program}: {(self.folder / 'errors').read_text(encoding='utf-8')[-2000:]}")
+            said = [self.folder / name for name in ("errors", "log")]
+            told = [file.read_text(encoding="utf-8")[-2000:] for file in said if file.exists()]
+            raise RuntimeError("\n".join((program, *told)))
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"
 
 
 _EMPTY = """
@@ -169,7 +257,7 @@ _EMPTY = """
     UPDATE journal SET backed_up_at = NULL;
     TRUNCATE runs, operations, attempts, receipts, findings, events, bodies, contexts, external_ids,
         compensations, fingerprints, namespaces, namespace_events, grants, authority_requests, grant_uses,
-        restores, accepted_gaps
+        restores, accepted_gaps, tokens
 """
 
 
@@ -189,24 +277,38 @@ def _another_user() -> str:
 @contextmanager
 def running_cluster(binaries: Path) -> Iterator[Cluster]:
     """Run a server of its own, in memory where the system has a folder there."""
+    with new_cluster(binaries) as cluster:
+        cluster.start()
+        yield cluster
+
+
+@contextmanager
+def new_cluster(binaries: Path) -> Iterator[Cluster]:
+    """Give a cluster that has yet to be started, and throw it away in the end, whatever became of it."""
     memory = Path("/dev/shm")
     with TemporaryDirectory(prefix="counterfoil-pg-", dir=memory if memory.is_dir() else None) as folder:
         cluster = Cluster(Path(folder), binaries)
-        cluster.start()
         try:
             yield cluster
         finally:
-            cluster.stop_server()
+            if cluster.is_running:
+                cluster.stop_server()
+
+
+def binaries_or_skip() -> Path:
+    """Give the folder of the server's programs; without it skip the test, or fail it in CI."""
+    return installed_binaries() or skip_without(MISSING)
+
+
+def skip_without(why: str) -> NoReturn:
+    """Skip the test for want of a program; in CI, fail it."""
+    if os.environ.get("CI"):
+        pytest.fail(why)
+    pytest.skip(why)
 
 
 @contextmanager
 def cluster_or_skip() -> Iterator[Cluster]:
     """Run a server; without PostgreSQL the test is skipped, except in CI, where that fails."""
-    binaries = _binaries()
-    if binaries is None:
-        why = "PostgreSQL's initdb and pg_ctl are not installed (Debian: apt-get install postgresql)"
-        if os.environ.get("CI"):
-            pytest.fail(why)
-        pytest.skip(why)
-    with running_cluster(binaries) as cluster:
+    with running_cluster(binaries_or_skip()) as cluster:
         yield cluster

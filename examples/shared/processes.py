@@ -6,10 +6,11 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
-BOUND_SECONDS = 60
-"""Bound on one process; none of them takes more than a few seconds."""
+BOUND_SECONDS = 120
+"""Bound on one process; none of them takes more than a few seconds of one core."""
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -21,9 +22,14 @@ def environment(folder: Path) -> dict[str, str]:
 
 def start(script: Path, *words: str, folder: Path) -> subprocess.Popen:
     """Start a session; its first argument is the story's folder."""
+    return launch(sys.executable, str(script), str(folder), *words, environment=environment(folder))
+
+
+def launch(*command: str, environment: Mapping[str, str]) -> subprocess.Popen:
+    """Start a program that is killed when its time is over."""
     process = subprocess.Popen(
-        [sys.executable, str(script), str(folder), *words],
-        env=environment(folder),
+        command,
+        env=environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

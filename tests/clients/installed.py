@@ -1,6 +1,6 @@
 """Installs the pinned clients outside the repository, and tells how each is started.
 
-    uv run python tests/clients/installed.py              # what .ci/run needs: Claude Code and the Inspector
+    uv run python tests/clients/installed.py              # what .ci/run needs
     uv run python tests/clients/installed.py --all        # every client
     uv run python tests/clients/installed.py codex
 
@@ -23,8 +23,8 @@ __all__ = ["ALWAYS", "CLIENTS", "NotInstalled", "program", "version"]
 
 PINNED = Path(__file__).parent / "pinned"
 
-CLIENTS = ("claude-code", "codex", "gemini-cli", "inspector", "letta-code")
-ALWAYS = ("claude-code", "inspector")
+CLIENTS = ("claude-code", "codex", "conformance", "gemini-cli", "inspector", "letta-code")
+ALWAYS = ("claude-code", "conformance", "inspector")
 """The clients that every change is tested with; the others take longer than each change is worth."""
 
 _INSTALL_SECONDS = 300
@@ -33,6 +33,7 @@ _ENTRY = {
     # Its own start script needs Node and only looks for this file.
     "claude-code": "@anthropic-ai/claude-code-*/claude",
     "codex": "@openai/codex-*/vendor/*/bin/codex",
+    "conformance": "@modelcontextprotocol/conformance/dist/index.js",
     "gemini-cli": "@google/gemini-cli/bundle/gemini.js",
     "inspector": "@modelcontextprotocol/inspector/clients/launcher/build/index.js",
     "letta-code": "@letta-ai/letta-code/letta.js",

@@ -5,11 +5,16 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
+import anyio.lowlevel
+import pytest
 
-from counterfoil.store.postgres.database import PostgresDatabase, open_postgres
+from counterfoil.store.errors import JournalUnavailable
+from counterfoil.store.postgres.database import PostgresDatabase
+from counterfoil.store.postgres.opening import open_postgres
 from counterfoil.store.postgres.session import Patience
 from counterfoil.store.protocol import Connection
 from journals import SECRET, START
+from postgres_cluster import Cluster
 
 WAIT_SECONDS = 20
 FRESH = {"journal_id": "J-test", "secret": SECRET, "created_at": START}
@@ -81,3 +86,26 @@ def hold_writes(database: Any) -> Callable[[], Held]:
 
     database.write = held_write
     return lambda: held[-1]
+
+
+async def fault_of(work: Any) -> JournalUnavailable:
+    """Await what must be answered as unavailable."""
+    with pytest.raises(JournalUnavailable) as fault:
+        await work
+    return fault.value
+
+
+async def fault_where_it_waits(cluster: Cluster, call: Any) -> JournalUnavailable:
+    """Let an operator cancel the wait of a call's commit for the standby, and give the fault it ends in."""
+    waits = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+
+    async def strike() -> None:
+        while not await anyio.to_thread.run_sync(cluster.run, waits):
+            await anyio.lowlevel.checkpoint()
+
+    with anyio.fail_after(WAIT_SECONDS):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(strike)
+            fault = await fault_of(call)
+            tasks.cancel_scope.cancel()
+    return fault

@@ -165,7 +165,7 @@ async def test_every_statement_is_one_that_postgresql_takes(
     statements = load_statements(dialect="postgresql")
     async with opened(place(tmp_path / "journal.db")) as database:
         for name, statement in statements.items():
-            given = dict.fromkeys(re.findall(r"(?<!:):([a-z_]+)", statement.sql))
+            given = dict.fromkeys(re.findall(r"(?<!:):([a-z0-9_]+)", statement.sql))
 
             async def work(connection: Any, name: str = name, given: Any = given) -> None:
                 await connection.fetch_all(name, given)

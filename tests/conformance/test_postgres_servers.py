@@ -9,7 +9,16 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from conformance.postgres_journals import SHORT, WAIT_SECONDS, Held, making, opened, runs
+from conformance.postgres_journals import (
+    SHORT,
+    WAIT_SECONDS,
+    Held,
+    fault_of,
+    fault_where_it_waits,
+    making,
+    opened,
+    runs,
+)
 from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.postgres.database import PostgresDatabase
 from counterfoil.store.postgres.session import Patience
@@ -38,13 +47,6 @@ def url(place: Callable[[Path], str]) -> str:
 def others_of(url: str) -> str:
     """Give the part of a query that means the connections of the journal at `url`."""
     return _OTHERS.format(database=url.split("@/")[1].split("?")[0])
-
-
-async def fault_of(work: Any) -> JournalUnavailable:
-    """Await what must be answered as unavailable."""
-    with pytest.raises(JournalUnavailable) as fault:
-        await work
-    return fault.value
 
 
 async def served_again(database: PostgresDatabase, run: str) -> None:
@@ -90,22 +92,12 @@ async def test_a_connection_that_broke_while_nobody_used_it_is_not_noticed_by_ca
 @contextmanager
 def waiting_for_a_standby(cluster: Cluster) -> Iterator[None]:
     """Let every commit wait for a standby that there is not."""
-    cluster.run("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
-    cluster.reload()
+    cluster.alter("synchronous_standby_names", "nobody")
     try:
         yield
     finally:
-        cluster.run("ALTER SYSTEM RESET synchronous_standby_names")
-        cluster.reload()
-        until(cluster, "SELECT 1 WHERE current_setting('synchronous_standby_names') = ''")
-
-
-def until(cluster: Cluster, question: str) -> None:
-    """Ask the server until the answer has a row."""
-    for _ in range(2_000):
-        if cluster.run(question):
-            return
-    raise AssertionError(f"never came true: {question}")
+        cluster.alter("synchronous_standby_names", None)
+        cluster.until("SELECT 1 WHERE current_setting('synchronous_standby_names') = ''")
 
 
 @pytest.mark.parametrize(
@@ -153,6 +145,37 @@ async def test_a_call_whose_commit_cannot_be_told_is_recorded_once_when_it_is_se
         again = await desk.again()
         assert (again["next"], again["reason"]) == ("continue", "duplicate")
         assert len((await desk.check())["receipts"]) == 1
+
+
+async def test_no_time_limit_of_the_journal_ends_a_commits_wait_without_a_word(
+    cluster: Cluster, url: str
+) -> None:
+    """The server applies none to that wait; it is the caller who gives up, and cannot tell."""
+    hasty = Patience(busy_seconds=0.2, statement_seconds=0.2, silence_seconds=1)
+    async with opened(url, patience=hasty) as database:
+        with waiting_for_a_standby(cluster):
+            fault = await fault_of(database.write(making("perhaps")))
+        assert (fault.retryable, fault.recorded) == (True, None)
+        assert "the database does not answer" in fault.message
+
+
+@pytest.mark.parametrize(
+    ("method", "told"), [("begin", ("perform", "replayed")), ("receipt", ("continue", "duplicate"))]
+)
+async def test_what_only_this_server_has_is_not_told_as_recorded_when_the_call_comes_again(
+    cluster: Cluster, place: Callable[[Path], str], tmp_path: Path, method: str, told: tuple[str, str]
+) -> None:
+    """The call sent again writes nothing, and waits all the same for the standby that lacks the first one."""
+    async with open_desk(tmp_path) as desk:
+        if method == "receipt":
+            await desk.begin()
+        with waiting_for_a_standby(cluster):
+            for call in (getattr(desk, method), desk.again, desk.again):
+                fault = await fault_where_it_waits(cluster, call())
+                assert (fault.retryable, fault.recorded) == (True, None)
+                assert "committed without its standby (01000)" in fault.message
+        again = await desk.again()
+        assert (again["next"], again["reason"]) == told
 
 
 async def test_a_server_that_is_paused_is_told_and_got_over(cluster: Cluster, url: str) -> None:
@@ -221,10 +244,9 @@ async def test_a_full_pool_is_told_and_serves_again(url: str) -> None:
 async def test_a_server_that_forgets_is_refused_at_opening_and_in_use(cluster: Cluster, url: str) -> None:
     async with opened(url) as database:
         await database.write(making("before"))
-        cluster.run("ALTER SYSTEM SET fsync = off")
-        cluster.reload()
+        cluster.alter("fsync", "off")
         try:
-            until(cluster, "SELECT 1 WHERE current_setting('fsync') = 'off'")
+            cluster.until("SELECT 1 WHERE current_setting('fsync') = 'off'")
             with anyio.fail_after(WAIT_SECONDS):
                 fault = await fault_of(_writes_until_refused(database))
             assert "does not make commits durable (fsync=off" in fault.message
@@ -233,10 +255,8 @@ async def test_a_server_that_forgets_is_refused_at_opening_and_in_use(cluster: C
                 async with opened(url):
                     pass
         finally:
-            cluster.run("ALTER SYSTEM RESET fsync")
-            cluster.run("ALTER SYSTEM SET fsync = on")
-            cluster.reload()
-            until(cluster, "SELECT 1 WHERE current_setting('fsync') = 'on'")
+            cluster.alter("fsync", None)
+            cluster.until("SELECT 1 WHERE current_setting('fsync') = 'on'")
 
 
 async def _writes_until_refused(database: PostgresDatabase) -> None:
@@ -261,7 +281,7 @@ async def test_a_commit_waits_for_the_disk_whatever_the_database_was_set_to(
 async def test_closing_ends_every_connection_and_later_calls_are_refused(cluster: Cluster, url: str) -> None:
     async with opened(url) as database:
         await database.write(making("one"))
-    until(cluster, f"SELECT 1 WHERE NOT EXISTS (SELECT 1 {others_of(url)})")
+    cluster.until(f"SELECT 1 WHERE NOT EXISTS (SELECT 1 {others_of(url)})")
     fault = await fault_of(database.write(making("two")))
     assert (fault.retryable, fault.recorded) == (False, False)
     assert "the journal was closed" in fault.message
@@ -319,4 +339,4 @@ def test_the_servers_of_several_clients_share_a_journal_and_end_with_them(
             server.process.stdin.close()
             assert server.process.wait(WAIT_SECONDS) == 0
     database = place(tmp_path / "journal.db")
-    until(cluster, f"SELECT 1 WHERE NOT EXISTS (SELECT 1 {others_of(database)})")
+    cluster.until(f"SELECT 1 WHERE NOT EXISTS (SELECT 1 {others_of(database)})")

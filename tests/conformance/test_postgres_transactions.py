@@ -154,6 +154,78 @@ async def test_of_two_servers_that_begin_one_operation_at_once_one_may_perform(
         ]
 
 
+async def test_who_lost_a_race_waits_for_those_that_lost_one_and_for_nobody_else(
+    url: str, cluster: Cluster
+) -> None:
+    """Of three that read what the others write one commits; the others go one by one, and lose no more."""
+    losers = [LateComer(f"late-{number}") for number in range(2)]
+    async with opened(url) as one, opened(url) as other, opened(url) as third:
+        with anyio.fail_after(WAIT_SECONDS):
+            async with anyio.create_task_group() as tasks:
+                for database, loser in zip((one, other), losers, strict=True):
+                    tasks.start_soon(database.write, loser)
+                    await loser.reached[0].wait()
+                await third.write(reading_and_making("first"))
+                losers[0].go[0].set()
+                await losers[0].reached[1].wait()
+                losers[1].go[0].set()
+                while not cluster.run(_WAITS):
+                    await anyio.lowlevel.checkpoint()
+                assert not losers[1].reached[1].is_set()
+                await third.write(making("meanwhile"))
+                losers[0].go[1].set()
+                losers[1].go[1].set()
+        assert await third.read(runs) == ["first", "late-0", "late-1", "meanwhile"]
+    assert [loser.passed for loser in losers] == [2, 2]
+
+
+async def test_who_lost_a_race_twice_runs_alone_and_loses_no_more(url: str, cluster: Cluster) -> None:
+    """Other writers wait for it, readers do not."""
+    loser = LateComer("late")
+    async with opened(url) as database, opened(url) as other:
+        with anyio.fail_after(WAIT_SECONDS):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(database.write, loser)
+                for number in range(2):
+                    await loser.reached[number].wait()
+                    await other.write(reading_and_making(f"first-{number}"))
+                    loser.go[number].set()
+                await loser.reached[2].wait()
+                tasks.start_soon(other.write, reading_and_making("next"))
+                while not cluster.run(_WAITS):
+                    await anyio.lowlevel.checkpoint()
+                assert await other.read(runs) == ["first-0", "first-1"]
+                loser.go[2].set()
+        assert await other.read(runs) == ["first-0", "first-1", "late", "next"]
+    assert loser.passed == 3
+
+
+class LateComer:
+    """Reads all runs and makes one, and is held before its commit each time that it comes there."""
+
+    def __init__(self, run: str) -> None:
+        self._work = reading_and_making(run)
+        self.reached = [anyio.Event() for _ in range(3)]
+        self.go = [anyio.Event() for _ in range(3)]
+        self.passed = 0
+
+    async def __call__(self, connection: Any) -> None:
+        await self._work(connection)
+        self.reached[self.passed].set()
+        self.passed += 1
+        await self.go[self.passed - 1].wait()
+
+
+def reading_and_making(run: str) -> Any:
+    """Give a work that makes a run after a look at all of them."""
+
+    async def work(connection: Any) -> None:
+        await runs(connection)
+        await making(run)(connection)
+
+    return work
+
+
 async def test_a_row_that_another_program_holds_is_waited_for_only_so_long(url: str) -> None:
     async with opened(url, patience=SHORT) as database:
         await database.write(making("held"))
@@ -256,3 +328,26 @@ async def test_what_is_as_long_as_may_be_can_be_kept_and_found(
         assert (await desk.receipt(system=long, external_id=long))["reason"] == "recorded"
         assert (await desk.receipt(system=long, external_id=long))["reason"] == "duplicate"
         assert (await desk.journal.reader.verify()).faults == ()
+
+
+async def test_statements_that_a_pooler_left_on_another_server_are_not_prepared_any_more(
+    place: Callable[[Path], str], tmp_path: Path
+) -> None:
+    """A pooler that lends a server by transaction: what the driver has prepared is gone, behind its back."""
+    async with open_desk(tmp_path) as desk:
+        for number in range(8):
+            await desk.at(f"key-{number}").begin()
+        database: Any = desk.journal.database
+        async with database._session() as session:
+            prepared = "SELECT COUNT(*) AS prepared FROM pg_prepared_statements"
+            row = await (await session.execute(prepared)).fetchone()
+            assert row["prepared"] > 0
+            # In a block, so that the driver does not see it.
+            await session.execute("DO $$ BEGIN EXECUTE 'DEALLOCATE ALL'; END $$")
+        answer = await desk.at("key-8").begin()
+        assert (answer["next"], answer["reason"]) == ("perform", "first_attempt")
+        for number in range(9, 18):
+            assert (await desk.at(f"key-{number}").begin())["next"] == "perform"
+        async with database._session() as session:
+            row = await (await session.execute(prepared)).fetchone()
+            assert row["prepared"] == 0

@@ -1,15 +1,18 @@
 """SQL by name, and failpoints by name: what is misspelt is refused, never passed over."""
 
 import os
+from collections.abc import Awaitable
 from pathlib import Path
 
 import pytest
 
-from conformance.sqlite_journals import write_sql
+from conformance.sqlite_journals import names, open_small, write_sql
 from counterfoil.store import failpoints
+from counterfoil.store.protocol import Connection
 from counterfoil.store.sqlite import load_migrations
+from counterfoil.store.sqlite.binding import bind
 from counterfoil.store.sqlite.migrations import Migration
-from counterfoil.store.statements import StatementRefused, load_statements
+from counterfoil.store.statements import Statement, StatementRefused, load_statements
 
 GOOD = """
 -- Counterfoil's statements. A heading before the first name is a comment.
@@ -78,6 +81,38 @@ def test_an_unknown_statement_names_what_is_near(tmp_path: Path) -> None:
     with pytest.raises(StatementRefused, match="statement fimd: there is none of that name; near: find"):
         statements["fimd"]
     assert "fimd" not in statements
+
+
+@pytest.mark.parametrize(
+    ("sql", "placed", "values"),
+    [
+        ("SELECT :a, :b, :a", "SELECT ?1, ?2, ?1", (1, None)),
+        ("SELECT ':a', \":a\", :b -- :a\n", "SELECT ':a', \":a\", ?1 -- :a\n", (None,)),
+        ("SELECT 'it''s :a' /* :a\n :b */, :a", "SELECT 'it''s :a' /* :a\n :b */, ?1", (1,)),
+        ("SELECT 1", "SELECT 1", ()),
+    ],
+)
+def test_a_parameter_is_bound_by_its_number_and_nothing_else_is_taken_for_one(
+    sql: str, placed: str, values: tuple[object, ...]
+) -> None:
+    bound = bind(Statement(name="any", guarantee="One row.", sql=sql))
+    assert bound.sql == placed
+    assert tuple(bound.in_order({"a": 1, "b": None, "not_asked_for": 3})) == values
+
+
+@pytest.mark.anyio
+async def test_a_parameter_that_is_not_given_is_named_and_nothing_is_written(tmp_path: Path) -> None:
+    def one(connection: Connection) -> Awaitable[object]:
+        return connection.execute("add_note", {"id": "one"})
+
+    async def many(connection: Connection) -> None:
+        await connection.execute_many("add_note", [{"id": "one", "body": "text"}, {"id": "two"}])
+
+    async with await open_small(tmp_path / "j.db") as database:
+        for work in (one, many):
+            with pytest.raises(StatementRefused, match="add_note: the parameter 'body' is not given"):
+                await database.write(work)
+        assert await database.read(names) == []
 
 
 def test_a_migration_is_parted_where_sqlite_sees_a_statements_end(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from counterfoil.store.domain.instants import parse_rfc3339
 from counterfoil.store.failpoints import install_from
 from crash.child import serve
 from crash.nursery import run_and_exit
+from crash.places import Place
 from crash.provider import Lost, Provider, Refused
 from crash.shared_clock import SharedClock
 
@@ -74,10 +75,13 @@ class ServerDied(Exception):
 
 
 class Agent:
-    """One session, in `folder`, where the journal, the clock and the agent's notes lie."""
+    """One session, in `folder`, where the clock and the agent's notes lie; the journal is at `journal`."""
 
-    def __init__(self, folder: Path, provider: Provider, clock: SharedClock, orders: Orders) -> None:
+    def __init__(
+        self, folder: Path, journal: Place, provider: Provider, clock: SharedClock, orders: Orders
+    ) -> None:
         self._folder = folder
+        self._journal = journal
         self._provider = provider
         self._clock = clock
         self._orders = orders
@@ -258,7 +262,7 @@ class Agent:
 
     def _serve(self) -> None:
         install_from(self._failpoints)
-        anyio.run(serve, self._folder / "journal.db", self._folder / "lines", self._clock)
+        anyio.run(serve, self._journal, self._folder / "lines", self._clock)
 
     def _pass(self, point: str) -> None:
         self.note(passed=point)

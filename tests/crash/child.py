@@ -1,10 +1,10 @@
 """A session in a process of its own, which can be killed at a failpoint of the journal.
 
-Its arguments are JOURNAL PROVIDER AHEAD_SECONDS FAILPOINTS; `nursery.py` starts it. It opens the journal,
-says `ready`, and then takes one JSON line after the other: `{"do": "begin_operation", …}` and so on, a tool
-with its arguments, `{"do": "perform", "mark": …}` for the outside effect (a line in the append-only file
-PROVIDER). It answers each with one JSON line. `AHEAD_SECONDS` is how much later than now its clocks say it
-is; both clocks agree, so for the journal that time has simply passed.
+Its arguments are JOURNAL (a path or a URL) PROVIDER AHEAD_SECONDS FAILPOINTS; `nursery.py` starts it. It
+opens the journal, says `ready`, and then takes one JSON line after the other: `{"do": "begin_operation", …}`
+and so on, a tool with its arguments, `{"do": "perform", "mark": …}` for the outside effect (a line in the
+append-only file PROVIDER). It answers each with one JSON line. `AHEAD_SECONDS` is how much later than now its
+clocks say it is; both clocks agree, so for the journal that time has simply passed.
 """
 
 import json
@@ -24,6 +24,7 @@ from counterfoil.store.errors import Fault
 from counterfoil.store.failpoints import install_from
 from counterfoil.store.journal import Journal
 from counterfoil.store.opening import Fresh, open_journal
+from crash.places import Place, place_named
 from scenarios.tools import call_tool
 
 __all__ = ["carry_out", "clock_ahead", "main", "serve", "serving"]
@@ -68,22 +69,23 @@ async def carry_out(journal: Journal, given: dict[str, Any], *, connection: str)
         return {"fault": fault.as_dict()}
 
 
-def serving(path: Path, clock: Callable[[], Reading], *, busy_timeout_seconds: float = 30) -> Any:
-    """Open the journal of a session."""
+def serving(place: Place, clock: Callable[[], Reading], *, busy_timeout_seconds: float = 30) -> Any:
+    """Open the journal of a session, under the session's clock wherever it lies."""
     return open_journal(
-        path,
+        place,
         fresh=Fresh(journal_id="crash", secret=secrets.token_hex(32)),
         namespace="default",
         policy=Policy(),
         clock=clock,
         busy_timeout_seconds=busy_timeout_seconds,
+        has_own_clock=False,
     )
 
 
-async def serve(path: Path, provider: Path, clock: Callable[[], Reading]) -> None:
+async def serve(place: Place, provider: Path, clock: Callable[[], Reading]) -> None:
     """Serve lines until stdin ends."""
     connection = f"child-{os.getpid()}"
-    async with serving(path, clock) as journal:
+    async with serving(place, clock) as journal:
         print("ready", flush=True)
         while line := await anyio.to_thread.run_sync(sys.stdin.readline):
             given = json.loads(line)
@@ -97,6 +99,6 @@ async def serve(path: Path, provider: Path, clock: Callable[[], Reading]) -> Non
 
 def main(arguments: list[str]) -> None:
     """Serve a journal as the arguments say."""
-    path, provider, ahead_seconds, failpoints = arguments
+    place, provider, ahead_seconds, failpoints = arguments
     install_from(failpoints)
-    anyio.run(serve, Path(path), Path(provider), clock_ahead(float(ahead_seconds)))
+    anyio.run(serve, place_named(place), Path(provider), clock_ahead(float(ahead_seconds)))

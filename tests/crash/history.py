@@ -26,6 +26,8 @@ class Call:
     start: int
     end: int | None = None
     answer: Mapping[str, Any] | None = None
+    unavailable: str | None = None
+    """What was said to be recorded, where the journal was unavailable."""
 
 
 class Recorder:
@@ -44,6 +46,13 @@ class Recorder:
     def ends(self, number: int, answer: Mapping[str, Any]) -> None:
         """Note the answer of a call."""
         self._note(number=number, end=time.monotonic_ns(), answer=answer)
+
+    def was_unavailable(self, number: int, *, recorded: bool | None) -> None:
+        """Note that the journal could not take a call: it did nothing, or what it did nobody can tell."""
+        if recorded is False:
+            self._note(number=number, end=time.monotonic_ns(), answer={}, unavailable="nothing")
+        else:
+            self._note(number=number, unavailable="cannot be told")
 
     def _note(self, **members: Any) -> None:
         os.write(self._file, json.dumps(members).encode() + b"\n")
@@ -244,7 +253,7 @@ def _fencing(calls: list[Call]) -> Iterator[str]:
         is_over = any(
             attempt > given["attempt"] and end < call.start for end, attempt in grants[given["operation"]]
         )
-        if is_over and answer["next"] == "continue":
+        if is_over and answer.get("next") == "continue":
             yield f"{call.tool} counted for attempt {given['attempt']} of {given['operation']}, which is over"
 
 

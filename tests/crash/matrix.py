@@ -3,7 +3,8 @@
 One scenario is three sessions. The first is killed, or its server, or both; the second, which recovers, may
 be killed as well; the third follows the plan to its end. Then what the journal says is held against what the
 performing system did. `PYTHONPATH=tests uv run python -m crash.matrix` runs the short choice, in which every
-two values of two dimensions meet; with `--whole`, the whole product.
+two values of two dimensions meet; with `--whole`, the whole product; with `--journal postgresql`, a database
+holds the journals.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from typing import Any
 from crash.agent import Agent, Orders
 from crash.kills import KEY, Kill, Scenario, System, both_kills, short_choice, single_kills, systems
 from crash.nursery import run_and_exit, warm_up
+from crash.places import JOURNALS_HELP, Place, Places, places
 from crash.provider import Provider
 from crash.shared_clock import SharedClock
 from crash.verdicts import deaths_in, judge
@@ -46,8 +48,8 @@ class Verdict:
     """The points that the second session passed."""
 
 
-def carry_out(scenario: Scenario, folder: Path) -> Verdict:
-    """Run the three sessions in a folder of their own, and judge."""
+def carry_out(scenario: Scenario, folder: Path, journal: Place) -> Verdict:
+    """Run the three sessions in a folder of their own, on one journal, and judge."""
     with closing(SharedClock(folder / "clock")) as clock:
         started_at = clock.now
         provider = Provider(folder / "provider.db", scenario.behaviour, lambda: clock.now / 1_000_000)
@@ -63,7 +65,7 @@ def carry_out(scenario: Scenario, folder: Path) -> Verdict:
                 is_patient=kill.is_patient,
                 reads_the_plan=way == "by the plan",
             )
-            _run_session(folder, provider, clock, orders, is_last=number == 2)
+            _run_session(folder, journal, provider, clock, orders, is_last=number == 2)
             seen.append([json.loads(line) for line in (folder / "notes").read_text().splitlines()])
         passed_seconds = (clock.now - started_at) / 1_000_000
     notes = seen[2]
@@ -73,12 +75,12 @@ def carry_out(scenario: Scenario, folder: Path) -> Verdict:
 
 
 def _run_session(
-    folder: Path, provider: Provider, clock: SharedClock, orders: Orders, *, is_last: bool
+    folder: Path, journal: Place, provider: Provider, clock: SharedClock, orders: Orders, *, is_last: bool
 ) -> None:
     """Fork an agent, and wait until it and every server that it started have ended."""
 
     def main() -> None:
-        agent = Agent(folder, provider, clock, orders)
+        agent = Agent(folder, journal, provider, clock, orders)
         agent.work()
         if is_last:
             agent.ask_for_the_whole()
@@ -109,17 +111,24 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(set_child_subreaper, 1, 0, 0, 0)
 
 
-def run_in(place: Path | None, scenario: Scenario) -> Verdict:
-    """Run one scenario in a new folder of `place`."""
-    with tempfile.TemporaryDirectory(prefix="counterfoil-", dir=place) as folder:
-        return carry_out(scenario, Path(folder))
+class Ground:
+    """Where scenarios are run: each in a new folder of `folder`, on a journal of its own."""
+
+    def __init__(self, folder: Path | None, journals: Places) -> None:
+        self._folder = folder
+        self._journals = journals
+
+    def run(self, scenario: Scenario) -> Verdict:
+        """Run one scenario."""
+        with tempfile.TemporaryDirectory(prefix="counterfoil-", dir=self._folder) as folder:
+            return carry_out(scenario, Path(folder), self._journals.new(Path(folder)))
 
 
-def run_whole(place: Path | None, system: System) -> Iterator[tuple[Scenario, Verdict]]:
+def run_whole(ground: Ground, system: System) -> Iterator[tuple[Scenario, Verdict]]:
     """Run every death that a first session meets, and every one that a session recovering from it meets."""
     for kill in [*single_kills(), *both_kills()]:
         scenario = Scenario(kill=kill, kill_again=Kill(), system=system)
-        verdict = run_in(place, scenario)
+        verdict = ground.run(scenario)
         yield scenario, verdict
         if (
             len(verdict.deaths) != (kill.agent is not None) + (kill.server is not None)
@@ -129,7 +138,7 @@ def run_whole(place: Path | None, system: System) -> Iterator[tuple[Scenario, Ve
         for again in single_kills()[1:]:
             if again.server is not None or again.agent in verdict.passed:
                 scenario = Scenario(kill=kill, kill_again=again, system=system)
-                yield scenario, run_in(place, scenario)
+                yield scenario, ground.run(scenario)
 
 
 class Tally:
@@ -171,24 +180,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--whole", action="store_true", help="the whole product instead of the short choice")
     parser.add_argument("--share", default="1/1", help="which of how many parts, such as 2/8")
-    parser.add_argument("--folder", type=Path, help="where the journals lie; memory where there is some")
+    parser.add_argument("--folder", type=Path, help="where files lie; memory where there is some")
+    parser.add_argument("--journal", default="sqlite", help=JOURNALS_HELP)
     given = parser.parse_args()
     part, parts = map(int, given.share.split("/"))
     memory = Path("/dev/shm")
     place = given.folder or (memory if memory.is_dir() else None)
-    adopt_orphans()
     warm_up()
     total = Tally()
-    if given.whole:
-        for system in systems()[part - 1 :: parts]:
-            tally = Tally()
-            for scenario, verdict in run_whole(place, system):
-                tally.add(scenario, verdict)
-            print(json.dumps({"system": asdict(system), **tally.summary()}), flush=True)
-            total.join(tally)
-    else:
-        for scenario in short_choice()[part - 1 :: parts]:
-            total.add(scenario, run_in(place, scenario))
+    with places(given.journal) as journals:
+        adopt_orphans()
+        ground = Ground(place, journals)
+        if given.whole:
+            for system in systems()[part - 1 :: parts]:
+                tally = Tally()
+                for scenario, verdict in run_whole(ground, system):
+                    tally.add(scenario, verdict)
+                print(json.dumps({"system": asdict(system), **tally.summary()}), flush=True)
+                total.join(tally)
+        else:
+            for scenario in short_choice()[part - 1 :: parts]:
+                total.add(scenario, ground.run(scenario))
     print(json.dumps({**total.summary(), "deaths": total.deaths}), flush=True)
     sys.exit(1 if total.faulty else 0)
 

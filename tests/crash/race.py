@@ -1,9 +1,10 @@
-"""A long random run: eight processes and fifty agents on one journal file, every call recorded.
+"""A long random run: eight processes and fifty agents on one journal, every call recorded.
 
 Clocks run ahead so that leases end in the middle of things; processes are killed at failpoints and started
 again; failpoints are passed at random paces, so that calls overlap in every way. Afterwards the history is
 checked, and the effects are counted. `PYTHONPATH=tests uv run python -m crash.race --seconds 300` is the long
-form; the seed that it prints repeats its choices, as far as the machine's own scheduling lets it.
+form, with `--journal postgresql` on a database; the seed that it prints repeats its choices, as far as the
+machine's own scheduling lets it.
 """
 
 import argparse
@@ -15,8 +16,8 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,14 +25,16 @@ from typing import Any
 import anyio
 
 from counterfoil.store.domain.instants import parse_rfc3339
+from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.failpoints import installed
 from counterfoil.store.journal import Journal
 from crash.child import carry_out, serving
 from crash.history import Call, Recorder, faults_in, read_history
 from crash.nursery import run_and_exit, warm_up
+from crash.places import JOURNALS_HELP, Place, places
 from crash.shared_clock import SharedClock
 
-__all__ = ["PROCESSES", "TASKS", "Result", "race"]
+__all__ = ["PROCESSES", "TASKS", "Ground", "Result", "race"]
 
 PROCESSES, TASKS = 8, 50
 OPERATIONS = 12
@@ -53,6 +56,22 @@ FINISH_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What a race is run on.
+
+    `folder` holds the clock, the effects and the history. `mishap` befalls the database while all run: it is
+    asked for its next step every few milliseconds, and agents then bear with a journal that is unavailable.
+    """
+
+    folder: Path
+    journal: Place
+    processes: int = PROCESSES
+    tasks: int = TASKS
+    busy_seconds: float = 30.0
+    mishap: Callable[[Path], Iterator[None]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     """What a run came to."""
 
@@ -63,6 +82,8 @@ class Result:
     deaths: int
     operations: int
     effects: int
+    unavailable: Counter[str]
+    """How often the journal was, by what that says of `recorded`."""
 
 
 class World:
@@ -113,8 +134,17 @@ class Agent:
     """One of the fifty: does at random what an agent may do, and forgets as often as one."""
 
     def __init__(
-        self, number: int, journal: Journal, world: World, recorder: Recorder, drawn: random.Random
+        self,
+        number: int,
+        journal: Journal,
+        world: World,
+        recorder: Recorder,
+        drawn: random.Random,
+        *,
+        is_patient: bool,
     ) -> None:
+        """Act on `journal`; one that `is_patient` has calls sent again that it could not take."""
+        self._is_patient = is_patient
         self._journal = journal
         self._world = world
         self._recorder = recorder
@@ -153,18 +183,35 @@ class Agent:
         """Make a recorded call; now and then the same one arrives twice."""
         if tool not in ("resume_plan", "check_operation"):
             given["call_id"] = f"call-{self._drawn.getrandbits(64):016x}"
-        answer = await self._call_once(tool, given)
+        answer = await self._call_until_told(tool, given)
         if self._drawn.random() < SENT_TWICE:
-            answer = await self._call_once(tool, given)
+            answer = await self._call_until_told(tool, given)
         return answer
+
+    async def _call_until_told(self, tool: str, given: dict[str, Any]) -> dict[str, Any]:
+        """Send a call again, call id and all, as long as it cannot be told whether it was recorded."""
+        while True:
+            answer = await self._call_once(tool, given)
+            fault = answer.get("fault")
+            if fault is None or fault["code"] != "journal_unavailable" or fault["recorded"] is False:
+                return answer
 
     async def _call_once(self, tool: str, given: dict[str, Any]) -> dict[str, Any]:
         number = self._recorder.begins(tool, given, caller=self._name)
         line = {"do": tool, "trace": {"conversation": self._name}, **given}
         answer = await carry_out(self._journal, line, connection=f"process-{os.getpid()}")
-        is_unknown = answer.get("fault", {}).get("code") == "not_found"
-        self._recorder.ends(number, {} if is_unknown else answer)
+        self._note(number, answer)
         return answer
+
+    def _note(self, number: int, answer: dict[str, Any]) -> None:
+        """Note what the call came to; one of which nobody can tell is one without an answer."""
+        fault = answer.get("fault", {})
+        if fault.get("code") == "not_found":
+            self._recorder.ends(number, {})
+        elif self._is_patient and fault.get("code") == "journal_unavailable":
+            self._recorder.was_unavailable(number, recorded=fault["recorded"])
+        else:
+            self._recorder.ends(number, answer)
 
     async def _begin(self, run: str, key: str, place: int) -> None:
         kind = KINDS[place % len(KINDS)]
@@ -229,8 +276,9 @@ def _receipt(key: str) -> dict[str, Any]:
     return {"kind": "message", "system": "smtp", "external_id": f"ref-{key}"}
 
 
-async def _work(folder: Path, seed: str, agents: list[int], until: float) -> None:
+async def _work(ground: Ground, seed: str, agents: list[int], until: float) -> None:
     """Let the agents of one process act until the time is over."""
+    folder = ground.folder
     clock = SharedClock(folder / "clock")
     world, recorder = World(folder, clock), Recorder(folder)
     drawn = random.Random(seed)
@@ -243,12 +291,13 @@ async def _work(folder: Path, seed: str, agents: list[int], until: float) -> Non
             # Not to wait for anything: so that others come in between.
             time.sleep((pace - 0.9) * 0.1)
 
-    async with serving(folder / "journal.db", clock) as journal:
+    async with opened(ground, clock) as journal:
         with installed(stumble):
             async with anyio.create_task_group() as tasks:
 
                 async def live(number: int) -> None:
-                    agent = Agent(number, journal, world, recorder, random.Random(f"{seed}/{number}"))
+                    own = random.Random(f"{seed}/{number}")
+                    agent = Agent(number, journal, world, recorder, own, is_patient=ground.mishap is not None)
                     while time.monotonic() < until:
                         await agent.act()
 
@@ -256,14 +305,29 @@ async def _work(folder: Path, seed: str, agents: list[int], until: float) -> Non
                     tasks.start_soon(live, number)
 
 
+@asynccontextmanager
+async def opened(ground: Ground, clock: SharedClock) -> AsyncIterator[Journal]:
+    """Open the journal, again where something befell it meanwhile."""
+    async with AsyncExitStack() as stack:
+        while True:
+            opening = serving(ground.journal, clock, busy_timeout_seconds=ground.busy_seconds)
+            try:
+                journal = await stack.enter_async_context(opening)
+                break
+            except JournalUnavailable:
+                if ground.mishap is None:
+                    raise
+        yield journal
+
+
 async def _look_at_the_end(
-    folder: Path, clock: SharedClock, calls: list[Call]
+    journal_at: Place, clock: SharedClock, calls: list[Call]
 ) -> tuple[list[Call], list[str]]:
     """Check every operation once more, as recorded calls, and the journal itself."""
     answers = [call.answer for call in calls if call.answer is not None]
     ids = sorted({answer["operation"] for answer in answers if "operation" in answer})
     looked = []
-    async with serving(folder / "journal.db", clock) as journal:
+    async with serving(journal_at, clock) as journal:
         for operation in ids:
             start = time.monotonic_ns()
             given = {"operation": operation}
@@ -282,32 +346,33 @@ async def _look_at_the_end(
     return looked, [f"the journal does not verify: {fault}" for fault in verified["faults"]]
 
 
-def race(folder: Path, *, seed: int, lasts_seconds: float) -> Result:
-    """Run for so long in a folder of its own, and check what happened."""
+def race(ground: Ground, *, seed: int, lasts_seconds: float) -> Result:
+    """Run for so long on a ground of its own, and check what happened."""
     warm_up()
+    folder = ground.folder
     clock = SharedClock(folder / "clock")
     world = World(folder, clock)
     drawn = random.Random(seed)
     until = time.monotonic() + lasts_seconds
-    places = [
-        [number for number in range(TASKS) if number % PROCESSES == place] for place in range(PROCESSES)
-    ]
+    places = [list(range(place, ground.tasks, ground.processes)) for place in range(ground.processes)]
+    mishap = iter(()) if ground.mishap is None else ground.mishap(folder)
     running: dict[int, int] = {}
     deaths = 0
 
     def start(place: int) -> None:
         pid = os.fork()
         if pid == 0:
-            run_and_exit(anyio.run, _work, folder, f"{seed}/{place}/{deaths}", places[place], until)
+            run_and_exit(anyio.run, _work, ground, f"{seed}/{place}/{deaths}", places[place], until)
         running[pid] = place
 
-    for place in range(PROCESSES):
+    for place in range(ground.processes):
         start(place)
     faults = []
     while running:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid == 0:
             assert time.monotonic() < until + FINISH_SECONDS, "a process does not end"
+            next(mishap, None)
             world.pass_time(drawn.choice((0, 0, 0.1, 1, 5)))
             time.sleep(0.02)
             continue
@@ -320,7 +385,7 @@ def race(folder: Path, *, seed: int, lasts_seconds: float) -> Result:
         elif code != 0:
             faults.append(f"a process ended with {code}")
     calls = read_history(folder)
-    looked, unverified = anyio.run(_look_at_the_end, folder, clock, calls)
+    looked, unverified = anyio.run(_look_at_the_end, ground.journal, clock, calls)
     effects = world.effects()
     faults += [*faults_in([*calls, *looked]), *unverified, *_twice(effects), *_invented(looked, effects)]
     return Result(
@@ -335,6 +400,7 @@ def race(folder: Path, *, seed: int, lasts_seconds: float) -> Result:
         deaths=deaths,
         operations=len(looked),
         effects=sum(map(len, effects.values())),
+        unavailable=Counter(call.unavailable for call in calls if call.unavailable is not None),
     )
 
 
@@ -360,13 +426,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     parser.add_argument("--seconds", type=float, default=300)
-    parser.add_argument("--folder", type=Path, help="where the journal lies; memory where there is some")
+    parser.add_argument("--folder", type=Path, help="where files lie; memory where there is some")
+    parser.add_argument("--journal", default="sqlite", help=JOURNALS_HELP)
     given = parser.parse_args()
     memory = Path("/dev/shm")
     place = given.folder or (memory if memory.is_dir() else None)
     print(f"seed {given.seed}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="counterfoil-", dir=place) as folder:
-        result = race(Path(folder), seed=given.seed, lasts_seconds=given.seconds)
+    with (
+        tempfile.TemporaryDirectory(prefix="counterfoil-", dir=place) as folder,
+        places(given.journal) as journals,
+    ):
+        ground = Ground(folder=Path(folder), journal=journals.new(Path(folder)))
+        result = race(ground, seed=given.seed, lasts_seconds=given.seconds)
     for fault in result.faults:
         print(fault)
     summary = {name: getattr(result, name) for name in Result.__slots__ if name != "faults"}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from crash.nursery import start
+from journals import journal_place
 
 WAIT_SECONDS = 60
 """Bound on every wait; a healthy child answers in milliseconds once it runs."""
@@ -32,7 +33,7 @@ class Session:
     ) -> None:
         self.provider = folder / "provider"
         self.process = start(
-            [str(folder / journal), str(self.provider), str(ahead_seconds), failpoints],
+            [str(journal_place(folder / journal)), str(self.provider), str(ahead_seconds), failpoints],
         )
         self._buffer = b""
         self.is_ready = False

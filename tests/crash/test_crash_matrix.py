@@ -1,7 +1,8 @@
 """Agents and servers are killed wherever they can be, against every kind of performing system.
 
 The whole product, in shares that can run side by side (each prints what it met, and what was wrong):
-`PYTHONPATH=tests uv run python -m crash.matrix --whole --share 1/2`.
+`PYTHONPATH=tests uv run python -m crash.matrix --whole --share 1/2`; on a database, the same with
+`--journal postgresql`.
 """
 
 import json
@@ -28,6 +29,7 @@ from crash.kills import (
     systems,
 )
 from crash.verdicts import judge
+from postgres_cluster import Cluster
 
 TESTS = Path(__file__).parents[1]
 STORE = TESTS.parent / "store"
@@ -35,6 +37,9 @@ WAIT_SECONDS = 600
 """Bound on the short choice; on two quiet cores it takes less than one minute."""
 
 SHARES = 2
+
+PART, PARTS = 7, 29
+"""Which part of the short choice runs on PostgreSQL as well: one that dies at every failpoint."""
 
 
 def test_the_matrix_holds_every_failpoint_of_the_journal() -> None:
@@ -53,25 +58,7 @@ def test_every_death_leaves_one_effect_and_a_true_report_or_a_flagged_question()
 
     Reported: langchain-ai/langgraph#8039, crewAIInc/crewAI#5802, crewAIInc/crewAI#5822, recoupable/app#1918.
     """
-    shares = [
-        subprocess.Popen(
-            [sys.executable, "-m", "crash.matrix", "--share", f"{part + 1}/{SHARES}"],
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(TESTS)},
-        )
-        for part in range(SHARES)
-    ]
-    try:
-        lines = [share.communicate(timeout=WAIT_SECONDS)[0].splitlines() for share in shares]
-    finally:
-        for share in shares:
-            share.kill()
-            share.wait(WAIT_SECONDS)
-    faults = [fault for share in lines for fault in share[:-1]]
-    assert faults == []
-    assert [share.returncode for share in shares] == [0] * SHARES
-    summaries = [json.loads(share[-1]) for share in lines]
+    summaries = run_shares(*([f"--share={part + 1}/{SHARES}"] for part in range(SHARES)))
     ends: Counter[str] = Counter()
     met: Counter[str] = Counter()
     for summary in summaries:
@@ -81,6 +68,43 @@ def test_every_death_leaves_one_effect_and_a_true_report_or_a_flagged_question()
     assert set(ends) == {"succeeded, skip: already_succeeded", "in_doubt, ask: unresolved"}
     unmet = {f"agent {point}" for point in POINTS} | {f"server at {place}" for place in server_kills()}
     assert unmet - set(met) == set()
+
+
+def run_shares(*arguments: list[str]) -> list[dict[str, Any]]:
+    """Run shares of the matrix side by side, none of which may find a fault, and give their summaries."""
+    shares = [
+        subprocess.Popen(
+            [sys.executable, "-m", "crash.matrix", *given],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(TESTS)},
+        )
+        for given in arguments
+    ]
+    try:
+        lines = [share.communicate(timeout=WAIT_SECONDS)[0].splitlines() for share in shares]
+    finally:
+        for share in shares:
+            share.kill()
+            share.wait(WAIT_SECONDS)
+    faults = [fault for share in lines for fault in share[:-1]]
+    assert faults == []
+    assert [share.returncode for share in shares] == [0] * len(shares)
+    return [json.loads(share[-1]) for share in lines]
+
+
+def test_a_part_of_the_deaths_ends_as_well_on_postgresql(cluster: Cluster) -> None:
+    """The same scenarios, on a database; every kind of place to die is among them."""
+    database = cluster.new_database()
+    try:
+        url = cluster.url(database)
+        (summary,) = run_shares([f"--share={PART}/{PARTS}", f"--journal={url}"])
+    finally:
+        cluster.drop_database(database)
+    assert summary["scenarios"] == len(short_choice()[PART - 1 :: PARTS])
+    assert set(summary["ends"]) == {"succeeded, skip: already_succeeded", "in_doubt, ask: unresolved"}
+    met = {death.split("=")[0] for deaths in summary["deaths"] for death in deaths.split(" and ")}
+    assert {f"server at {place}" for place in PLACES} <= met
 
 
 def test_the_short_choice_lets_every_two_values_meet_that_can() -> None:

@@ -178,6 +178,23 @@ def test_the_content_of_what_is_applied_is_part_of_what_it_is(tmp_path):
     assert key("kubectl apply -f app.yaml", tmp_path) == first
 
 
+def test_what_cannot_be_read_is_told_apart_by_the_call_alone(tmp_path):
+    def known_by(command: str, call_id: str) -> str:
+        found = call(command, tmp_path)
+        assert found is not None
+        return identity_of(found, redact=lambda value: value, call_id=call_id)[0]
+
+    for command in (
+        'cd "$SOMEWHERE" && git push',
+        "kubectl apply -f $FILE",
+        "ls *.yaml | xargs kubectl apply -f",
+    ):
+        assert known_by(command, "call-1") != known_by(command, "call-2")
+        assert known_by(command, "call-1") == known_by(command, "call-1")
+    for command in ("kubectl apply -f app.yaml", 'gh pr create --body "$(cat body.md)"'):
+        assert known_by(command, "call-1") == known_by(command, "call-2")
+
+
 def test_files_that_no_word_names_count_where_the_rule_says_so(tmp_path):
     (tmp_path / "main.tf").write_text("a")
     first = key("terraform apply", tmp_path)

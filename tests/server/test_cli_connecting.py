@@ -19,10 +19,11 @@ __all__ = ["cli", "journal"]
 
 COMMANDS = (
     *("runs", "plan", "show", "find", "tail", "reconcile", "close", "check", "doctor", "verify"),
-    *("serve", "gateway", "config", "hook", "demo", "release", "finish", "install", "uninstall"),
+    *("serve", "config", "hook", "gateway", "demo", "release", "finish", "install", "uninstall"),
     *("grant", "requests", "spec", "export", "import", "backup", "restore", "prune", "migrate"),
+    *("copy", "token"),
 )
-LATER = ("copy", "token", "console")
+LATER = ("console",)
 HELLO = {
     "jsonrpc": "2.0",
     "id": 0,
@@ -74,12 +75,6 @@ def test_serving_loads_nothing_that_only_people_need(journal: Path) -> None:
     # click is loaded all the same, by the SDK.
     assert not [name for name in loaded if name.split(".")[0] == "rich"]
     assert not [name for name in loaded if name.startswith("counterfoil.server.people")]
-
-
-def test_http_is_said_to_be_not_there(cli: CommandLine, journal: Path) -> None:
-    answer = cli("serve", "--http", "127.0.0.1:80")
-    assert answer.code == 2
-    assert "stdio only" in answer.err
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,14 @@ def test_a_journal_is_restored_only_where_none_is_lost(
     assert cli("verify").code == cli("verify", "--journal", moved[0]).code == 0
 
 
+def test_a_journal_put_back_by_hand_is_marked_and_then_asked_about(cli: CommandLine, journal: Path) -> None:
+    marked = json.loads(cli("restore", "--mark", "--json").out)
+    assert (marked["status"], marked["journal"], marked["moved"]) == ("ok", str(journal), [])
+    plan = json.loads(cli("plan", RUN, "--json").out)
+    assert plan["journal"]["restored_at"] == marked["restored_at"]
+    assert "history_gap" in {step["reason"] for step in plan["steps"]}
+
+
 def test_after_a_restore_a_plan_asks_until_the_operator_accepts(
     cli: CommandLine, journal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,6 +105,8 @@ def test_at_a_terminal_the_gap_is_accepted_by_typing_what_it_is(
     "words",
     [
         ("restore",),
+        ("restore", "--mark", "backup.db"),
+        ("restore", "--mark", "--all"),
         ("restore", "--all"),
         ("restore", "--accept-gap"),
         ("restore", "--accept-gap", RUN, "--all"),

@@ -138,6 +138,7 @@ async def test_an_address_that_is_not_exactly_ours_is_refused(tmp_path: Path, ur
             await client.read_resource(uri)
         assert refused.value.code == INVALID_PARAMS
         assert refused.value.data["code"] == "invalid_argument"
+        assert refused.value.data["uri"] == uri
         assert refused.value.data["fix"]
 
 

@@ -340,7 +340,7 @@ class JournalMachine(RuleBasedStateMachine):
             if who.is_person:
                 known.vouched_for.add(f"{known.name}-{reference}")
             known.handed_in.add(f"{known.name}-{reference}")
-            return self.call(
+            answer = self.call(
                 self.desk.at(known.name).reconcile,
                 "performed",
                 caller=who,
@@ -348,6 +348,12 @@ class JournalMachine(RuleBasedStateMachine):
                 system="smtp",
                 external_id=f"{known.name}-{reference}",
             )
+            newest = known.grants[-1] if known.grants else None
+            is_holders = newest is not None and who.conversation == newest.caller.conversation
+            if newest is not None and is_holders and answer["reason"] == "disputed":
+                # Whoever holds the attempt and reports what a look found has stopped acting.
+                newest.ended_at = newest.ended_at or min(self.clock.at, newest.lease_until)
+            return answer
 
         self.do(place, "performed", call, caller)
 
@@ -458,7 +464,10 @@ class JournalMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([-3_600, -90, 90, 3_600]))
     def jump(self, seconds: int) -> None:
-        """Set the wall clock; whoever writes next notices, so that every operation is written to at once."""
+        """Set the wall clock; whoever writes next notices, so that every operation is written to at once.
+
+        A lease that the clock had passed, even if wrongly, stays over when it is set back.
+        """
         self.clock.jump(seconds)
         self.set_back += max(0, -seconds) * SECOND
         for known in self.known:
@@ -466,6 +475,7 @@ class JournalMachine(RuleBasedStateMachine):
                 known.quiet_since = self.clock.at
                 self.call(self.desk.at(known.name).failure, caller=as_caller(CALLERS["one"]), attempt=1)
                 newest = known.grants[-1]
+                newest.has_run_out |= newest.lease_until <= self.clock.at
                 if newest.number == 1 and newest.caller.conversation == CALLERS["one"].conversation:
                     is_moving = self.states[known.name] in ("in_progress", "in_doubt", "disputed")
                     if is_moving and newest.ended_at is None and not newest.is_without_effect:

@@ -67,6 +67,7 @@ class Grant:
     ended_at: int | None = None
     is_without_effect: bool = False
     was_answered: bool = False
+    has_run_out: bool = False
 
     @property
     def end(self) -> int:
@@ -75,7 +76,8 @@ class Grant:
 
     def is_live(self, now: int) -> bool:
         """Tell whether its holder may be acting."""
-        return self.ended_at is None and not self.is_without_effect and now < self.lease_until
+        is_over = self.has_run_out or self.is_without_effect or self.ended_at is not None
+        return not is_over and now < self.lease_until
 
 
 @dataclass(kw_only=True)

@@ -5,12 +5,13 @@ arguments on, and loads no table printer, which `MCPServer` does to set up its l
 """
 
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -25,34 +26,44 @@ from mcp_types import (
     ToolAnnotations,
 )
 
-from counterfoil.server.asking import Asking
+from counterfoil.server.access import Access, AccessOf, Context, JournalProvider, scope_of_tool
+from counterfoil.server.asking import ask
 from counterfoil.server.callers import ClientInfo, caller_of, known_client, meta_of
 from counterfoil.server.faults import fault_text, internal_fault
 from counterfoil.server.instructions import instructions_for
 from counterfoil.server.logs import logger
 from counterfoil.server.resources import Resources
+from counterfoil.server.scopes import APPROVE
 from counterfoil.store.errors import Fault
 from counterfoil.store.limits import Limits
 from counterfoil.store.redact import Redactor
 from counterfoil.tools.arguments import take_arguments
+from counterfoil.tools.begin_operation import BEGIN_OPERATION
+from counterfoil.tools.begin_run import BEGIN_RUN
 from counterfoil.tools.catalogue import ALL_TOOLS, CORE_TOOLS
-from counterfoil.tools.protocol import Journal
 from counterfoil.tools.schema import input_schema, output_schema
 from counterfoil.tools.specification import ToolSpecification
-from counterfoil.tools.text import bounded, written
+from counterfoil.tools.text import told
 
 if TYPE_CHECKING:
     from counterfoil.server.telemetry import Telemetry
 
-__all__ = ["JournalProvider", "build_server"]
-
-JournalProvider = Callable[[], Awaitable[Journal]]
-"""Gives the open journal, or raises the fault that says why there is none now."""
-
-Context = ServerRequestContext[Any, Any]
+__all__ = ["Heard", "JournalProvider", "build_server"]
 
 _AS_GIVEN = "arguments as given"
 """The member under which arguments that are no object travel through the SDK, which knows only objects."""
+
+
+_HOLDING = (BEGIN_OPERATION, BEGIN_RUN)
+"""The tools by which a caller comes to hold something."""
+
+_NAMELESS = (
+    "No conversation is known of this call: send the same trace.conversation with every call, or your later "
+    "ones (record_failure, record_progress) are not known to be the holder's."
+)
+
+Heard = Callable[[str, str, float], None]
+"""Is told of a tool's call: the tool, the `next` of its answer or the code of its fault, and its seconds."""
 
 
 def build_server(
@@ -64,30 +75,36 @@ def build_server(
     tools: Sequence[ToolSpecification] = ALL_TOOLS,
     telemetry: "Telemetry | None" = None,
     redactor: Redactor | None = None,
+    access: AccessOf | None = None,
+    heard: Heard | None = None,
 ) -> Server[Any]:
     """Give a server that offers `tools` on the journal that `journals` gives.
 
     `client` is what is known of every caller before it says a word: connection, principal, environment.
     `telemetry` tells of every call where somebody wants spans. `redactor` replaces secrets in what is told
-    before, or without, a journal: faults, prompts.
+    before, or without, a journal: faults, prompts. Where callers differ, `access` tells what a request
+    reaches in place of these two. `heard` is told of each call that was answered.
     """
     names = [tool.name for tool in tools]
     redactor = redactor or Redactor(secrets.token_bytes(32))
+    own = Access(journals=journals, client=client)
+    access = access or (lambda _: own)
     calls = _ToolCalls(
-        journals=journals,
-        client=client,
+        access=access,
+        heard=heard,
         limits=limits or Limits(),
         tools=tools,
         telemetry=telemetry,
         redactor=redactor,
     )
-    resources = Resources(journals=journals, client=client, tools=names, redactor=redactor)
+    resources = Resources(access=access, tools=names, redactor=redactor)
     server: Server[Any] = Server(
         "counterfoil",
         title="Counterfoil",
         version=version,
         description="A journal of external effects: intent before each, receipt after it, and a resume plan.",
         instructions=instructions_for(names),
+        get_tool_input_schema=calls.input_schema,
         on_list_tools=calls.list_tools,
         on_call_tool=calls.call_tool,
         on_list_resources=resources.list_resources,
@@ -117,24 +134,27 @@ class _ToolCalls:
     def __init__(
         self,
         *,
-        journals: JournalProvider,
-        client: ClientInfo,
+        access: AccessOf,
+        heard: Heard | None,
         limits: Limits,
         tools: Sequence[ToolSpecification],
         telemetry: "Telemetry | None",
         redactor: Redactor,
     ) -> None:
-        self._journals = journals
-        self._client = client
+        self._access = access
+        self._heard = heard
         self._limits = limits
         self._tools = {tool.name: tool for tool in tools}
         self._telemetry = telemetry
         self._redactor = redactor
-        self._asking = Asking()
 
     @cached_property
     def _listed(self) -> ListToolsResult:
         return ListToolsResult(tools=[_listed(tool) for tool in self._tools.values()])
+
+    def input_schema(self, name: str) -> Mapping[str, Any] | None:
+        """Give the schema of a tool's arguments; over HTTP the SDK else lists all tools for each call."""
+        return next((tool.input_schema for tool in self._listed.tools if tool.name == name), None)
 
     async def list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
         """Give all tools at once, always in the same order."""
@@ -156,35 +176,54 @@ class _ToolCalls:
             raise MCPError(
                 code=INVALID_PARAMS, message=f"Unknown tool; the tools of this server are: {names}"
             )
+        started = time.perf_counter()
+        result, outcome = await self._carry_out(tool, context, params)
+        if self._heard is not None:
+            self._heard(tool.name, outcome, time.perf_counter() - started)
+        return result
+
+    async def _carry_out(
+        self, tool: ToolSpecification, context: Context, params: CallToolRequestParams
+    ) -> tuple[CallToolResult | InputRequiredResult, str]:
+        """Give the result of a call, and what it came to: the answer's `next` or the fault's code."""
         given: Any = params.arguments or {}
         try:
+            access = self._access(context)
+            access.require(scope_of_tool(tool))
+            if params.input_responses:
+                access.require(APPROVE)
             arguments = take_arguments(tool.input_model, given.get(_AS_GIVEN, given), limits=self._limits)
             caller = caller_of(
                 tool=tool.name,
                 meta=meta_of(context),
-                client=known_client(context, self._client),
+                client=known_client(context, access.client),
                 arguments=arguments,
             )
-            journal = await self._journals()
+            journal = await access.journals()
             if self._telemetry is None:
                 answer = await tool.run(journal, arguments, caller)
             else:
                 answer = await self._telemetry.watched(tool.name, tool.run, journal, arguments, caller)
             question = None if tool.question is None else tool.question(answer)
-            if question is not None and tool.settle is not None:
-                reply = await self._asking.ask(context, params, question)
+            if question is not None and tool.settle is not None and APPROVE in access.scopes:
+                reply = await ask(context, params, question, vouch=journal.vouch)
                 if isinstance(reply, InputRequiredResult):
-                    return reply
+                    return reply, "ask"
                 if reply is not None:
                     person = replace(caller, is_person=True)
                     answer = await tool.settle(journal, arguments, person, answer, reply)
         except Fault as fault:
             logger.info("%s was answered with the fault %s", tool.name, fault.code)
-            return _error(fault_text(fault, duty=tool.when_unavailable, redactor=self._redactor))
+            text = fault_text(fault, duty=tool.when_unavailable, redactor=self._redactor)
+            return _error(text), fault.code
         except Exception:
             logger.exception("%s failed", tool.name)
-            return _error(fault_text(internal_fault(), duty=tool.when_unavailable))
-        return _result(bounded(answer, way=tool.way_to_rest))
+            unforeseen = internal_fault()
+            return _error(fault_text(unforeseen, duty=tool.when_unavailable)), unforeseen.code
+        is_nameless = caller.conversation is None and not access.client.is_lasting
+        if is_nameless and answer.get("next") in ("perform", "continue") and tool in _HOLDING:
+            answer = {**answer, "warnings": [*(answer.get("warnings") or ()), _NAMELESS]}
+        return _result(*told(answer, way=tool.way_to_rest)), str(answer.get("next"))
 
 
 def _listed(tool: ToolSpecification) -> Tool:
@@ -205,9 +244,9 @@ def _listed(tool: ToolSpecification) -> Tool:
     )
 
 
-def _result(answer: dict[str, Any]) -> CallToolResult:
+def _result(answer: dict[str, Any], text: str) -> CallToolResult:
     """Say the answer twice: clients show either the text or the structured content."""
-    return CallToolResult(content=[TextContent(type="text", text=written(answer))], structured_content=answer)
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=answer)
 
 
 def _error(text: str) -> CallToolResult:

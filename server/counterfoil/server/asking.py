@@ -5,10 +5,8 @@ that it is a request to the client while the call is under way. What comes back 
 user answered: over stdio that guards against mistakes and is no security boundary.
 """
 
-import hashlib
 import hmac
-import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import anyio
@@ -27,7 +25,7 @@ from pydantic import ValidationError
 from counterfoil.server.logs import logger
 from counterfoil.tools.specification import Question
 
-__all__ = ["LONGEST_ASKING_SECONDS", "Asking"]
+__all__ = ["LONGEST_ASKING_SECONDS", "ask"]
 
 LONGEST_ASKING_SECONDS = 240
 """Under the shortest time-out among clients that can ask (300 s); the request waits on after that."""
@@ -36,43 +34,41 @@ _INPUT_REQUIRED_SINCE = "2026-07-28"
 _PERMIT = "permit"
 
 
-class Asking:
-    """Asks, for one server process. The state that travels through the client is bound to the question."""
+async def ask(
+    context: ServerRequestContext[Any, Any],
+    params: CallToolRequestParams,
+    question: Question,
+    *,
+    vouch: Callable[[str], str],
+) -> InputRequiredResult | bool | None:
+    """Give what the person said, what the client has to bring first, or None where nobody answered.
 
-    def __init__(self) -> None:
-        self._secret = secrets.token_bytes(32)
-
-    async def ask(
-        self, context: ServerRequestContext[Any, Any], params: CallToolRequestParams, question: Question
-    ) -> InputRequiredResult | bool | None:
-        """Give what the person said, what the client has to bring first, or None where nobody answered."""
-        if not _can_ask(context):
-            return None
-        form = ElicitRequestFormParams(message=question.text, requested_schema=_form(question))
-        if not is_version_at_least(context.protocol_version, _INPUT_REQUIRED_SINCE):
-            return await self._ask_now(context, form)
-        state = self._state(question)
-        reply = (params.input_responses or {}).get(_PERMIT)
-        if reply is not None and hmac.compare_digest(state, params.request_state or ""):
-            return _reply(reply)
-        return InputRequiredResult(input_requests={_PERMIT: ElicitRequest(params=form)}, request_state=state)
-
-    async def _ask_now(
-        self, context: ServerRequestContext[Any, Any], form: ElicitRequestFormParams
-    ) -> bool | None:
-        with anyio.move_on_after(LONGEST_ASKING_SECONDS):
-            try:
-                reply = await context.session.elicit_form(
-                    form.message, form.requested_schema, related_request_id=context.request_id
-                )
-            except (MCPError, ValidationError) as error:
-                logger.info("the client did not ask its user: %s", type(error).__name__)
-                return None
-            return _reply(reply)
+    The state that travels through the client is what `vouch` gives for the question: an answer to another
+    one does not count, and whichever server of the journal gets the answer knows its own kind's question.
+    """
+    if not _can_ask(context):
         return None
+    form = ElicitRequestFormParams(message=question.text, requested_schema=_form(question))
+    if not is_version_at_least(context.protocol_version, _INPUT_REQUIRED_SINCE):
+        return await _ask_now(context, form)
+    state = vouch(question.text)
+    reply = (params.input_responses or {}).get(_PERMIT)
+    if reply is not None and hmac.compare_digest(state.encode(), (params.request_state or "").encode()):
+        return _reply(reply)
+    return InputRequiredResult(input_requests={_PERMIT: ElicitRequest(params=form)}, request_state=state)
 
-    def _state(self, question: Question) -> str:
-        return hmac.new(self._secret, question.text.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+
+async def _ask_now(context: ServerRequestContext[Any, Any], form: ElicitRequestFormParams) -> bool | None:
+    with anyio.move_on_after(LONGEST_ASKING_SECONDS):
+        try:
+            reply = await context.session.elicit_form(
+                form.message, form.requested_schema, related_request_id=context.request_id
+            )
+        except (MCPError, ValidationError) as error:
+            logger.info("the client did not ask its user: %s", type(error).__name__)
+            return None
+        return _reply(reply)
+    return None
 
 
 def _can_ask(context: ServerRequestContext[Any, Any]) -> bool:

@@ -23,9 +23,13 @@ _CONVERSATIONS = ("threadId", "sessionId")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientInfo:
-    """What the transport knows: the connection, the client, and the environment that it was started in."""
+    """What the transport knows: the connection, the client, and the environment that it was started in.
+
+    `is_lasting`: later calls of the same caller come by the same connection.
+    """
 
     connection: str
+    is_lasting: bool = True
     principal: str = "local"
     client: str | None = None
     client_version: str | None = None

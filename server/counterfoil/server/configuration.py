@@ -3,7 +3,6 @@
 Sections that nothing acts on yet are held to their form all the same, so that a file stays good.
 """
 
-import difflib
 import os
 import re
 import tomllib
@@ -22,6 +21,7 @@ from counterfoil.store.limits import Limits
 if TYPE_CHECKING:
     from counterfoil.server.gateway.servers import GatewaySettings
     from counterfoil.server.hooks.rules.rule import EffectRules
+    from counterfoil.server.http.settings import HttpSettings
     from counterfoil.server.probes.probe import Probe
     from counterfoil.server.rules.tool_rule import ToolRule
 
@@ -109,6 +109,7 @@ class Configuration:
     redact_patterns: tuple[str, ...] = ()
     operator_secret_sha256: str | None = None
     telemetry: bool | None = None
+    http: "HttpSettings | None" = None
     effects: "EffectRules | None" = None
     projects: tuple[ProjectRun, ...] = ()
     tools: "tuple[ToolRule, ...]" = ()
@@ -158,6 +159,7 @@ def _configuration(path: Path, document: dict[str, Any]) -> Configuration:
             "redact",
             "operator",
             "telemetry",
+            "http",
             "effects",
             "hooks",
             "tools",
@@ -203,6 +205,7 @@ def _configuration(path: Path, document: dict[str, Any]) -> Configuration:
         redact_patterns=_patterns("redact.patterns", redact.get("patterns", [])),
         operator_secret_sha256=_digest("operator.secret_sha256", operator.get("secret_sha256")),
         telemetry=_switch("telemetry.enabled", telemetry.get("enabled")),
+        http=_http(document),
         effects=_effects(document["effects"]) if "effects" in document else None,
         projects=tuple(_project(f"hooks.{name}", table) for name, table in _tables("projects", hooks)),
         tools=tuple(_tool_rule(name, table) for name, table in _tables("tools", document)),
@@ -311,6 +314,18 @@ def _probe(name: str, value: Any) -> "Probe":
         raise _Wrong(problem.name, problem.problem) from None
 
 
+def _http(document: Mapping[str, Any]) -> "HttpSettings | None":
+    if "http" not in document:
+        return None
+    # Loaded here: most files have none, and a server answers its first message before it loads it.
+    from counterfoil.server.http.settings import HttpProblem, read_http_settings
+
+    try:
+        return read_http_settings(_table("http", document))
+    except HttpProblem as problem:
+        raise _Wrong(problem.name, problem.problem) from None
+
+
 def _effects(value: Any) -> "EffectRules":
     # Loaded here, as probes are.
     from counterfoil.server.hooks.rules.reading import RuleProblem, read_rules
@@ -375,7 +390,9 @@ def _known(where: str, table: Mapping[str, Any], names: Iterable[str]) -> None:
     accepted = list(names)
     for name in table:
         if name not in accepted:
-            near = difflib.get_close_matches(name, accepted, n=1, cutoff=0.5)
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, accepted, n=1, cutoff=0.5)
             hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(accepted)}"
             raise _Wrong(f"{where}.{name}" if where else name, f"it is not known{hint}")
 

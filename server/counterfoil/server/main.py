@@ -13,17 +13,12 @@ if TYPE_CHECKING:
 
     from counterfoil.server.lifecycle import Ending
 
-__all__ = ["HTTP_REFUSAL", "main", "run_server"]
+__all__ = ["main", "run_server"]
 
 DONE, REFUSED, USAGE, UNAVAILABLE = 0, 1, 2, 3
 """The exit codes of CONTRACT.md, section 7."""
 
 SERVE_OPTIONS = ("journal", "namespace", "config", "log", "tools")
-
-HTTP_REFUSAL = (
-    "this version serves MCP over stdio only. Let the client start `counterfoil serve` itself; "
-    "`counterfoil config CLIENT` prints how."
-)
 
 
 def main(arguments: "Sequence[str] | None" = None) -> int:

@@ -1,6 +1,6 @@
 """Opens the journal that the settings name, under their policy and this machine's clock."""
 
-import secrets
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
@@ -28,22 +28,27 @@ def journal_opener(settings: "Settings") -> "JournalOpener":
 
 
 @asynccontextmanager
-async def open_from(settings: "Settings", *, is_made: bool = True) -> "AsyncIterator[Journal]":
+async def open_from(
+    settings: "Settings", *, is_made: bool = True, key_of: "Journal | None" = None
+) -> "AsyncIterator[Journal]":
     """Open the journal of `settings`; closed when the block ends.
 
-    Where there is none it is made, unless it would be one in PostgreSQL and `is_made` is off.
+    Where there is none it is made, unless it would be one in PostgreSQL and `is_made` is off; with `key_of`,
+    under the key of that journal.
 
     Raises:
+        Forbidden: one is there, under another key than `key_of`.
         JournalUnavailable, UnsupportedVersion: it cannot be used, with the reason.
     """
     # Loaded here so that a server answers its first message before it loads a database.
     from counterfoil.server.clock import read_clock
     from counterfoil.store.opening import Fresh, open_journal
 
-    fresh = Fresh(journal_id=f"jr_{secrets.token_hex(12)}", secret=secrets.token_hex(_SECRET_BYTES))
+    fresh = Fresh(journal_id=f"jr_{os.urandom(12).hex()}", secret=os.urandom(_SECRET_BYTES).hex())
     async with open_journal(
         settings.place,
         is_made=is_made,
+        key_of=key_of,
         fresh=fresh,
         namespace=settings.namespace,
         policy=policy_of(settings),
@@ -68,7 +73,7 @@ def open_directly_from(settings: "Settings") -> "Iterator[Journal]":
 
     if settings.journal_path is None:
         raise LookupError("only a journal in a file can be opened directly")
-    fresh = Fresh(journal_id=f"jr_{secrets.token_hex(12)}", secret=secrets.token_hex(_SECRET_BYTES))
+    fresh = Fresh(journal_id=f"jr_{os.urandom(12).hex()}", secret=os.urandom(_SECRET_BYTES).hex())
     with open_journal_directly(
         settings.journal_path,
         fresh=fresh,

@@ -4,10 +4,9 @@ Their words and texts are in the tools floor. Nothing depends on a client that s
 """
 
 import json
-from collections.abc import Awaitable, Callable, Collection
-from typing import Any, Literal, TypeVar
+from collections.abc import Awaitable, Collection, Mapping
+from typing import Literal, TypeVar
 
-from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INTERNAL_ERROR,
@@ -33,22 +32,25 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from counterfoil.server.callers import ClientInfo, caller_of, known_client, meta_of
+from counterfoil.server.access import AccessOf, Context
+from counterfoil.server.callers import caller_of, known_client, meta_of
 from counterfoil.server.faults import fault_text, internal_fault
 from counterfoil.server.logs import logger
-from counterfoil.store.errors import Fault, InvalidArgument, NotFound, TooLarge
+from counterfoil.server.scopes import READ
+from counterfoil.store.errors import Fault, Forbidden, InvalidArgument, NotFound, TooLarge
 from counterfoil.store.redact import Redactor
 from counterfoil.tools.inputs import Input
 from counterfoil.tools.prompts import PROMPTS, prompt_text
-from counterfoil.tools.protocol import Journal
-from counterfoil.tools.resources import RESOURCES, TEMPLATES, read_resource
+from counterfoil.tools.resources import RESOURCES, TEMPLATES, Reading, read_resource
 
 __all__ = ["Resources"]
 
-Context = ServerRequestContext[Any, Any]
+_LONGEST_URI = 2_000
+"""Characters of an address that an error repeats; none of ours is nearly so long."""
+
 Given = TypeVar("Given")
 
-_CALLERS_DOING = (InvalidArgument, NotFound, TooLarge)
+_CALLERS_DOING = (Forbidden, InvalidArgument, NotFound, TooLarge)
 
 
 class Resources:
@@ -57,13 +59,11 @@ class Resources:
     def __init__(
         self,
         *,
-        journals: Callable[[], Awaitable[Journal]],
-        client: ClientInfo,
+        access: AccessOf,
         tools: Collection[str],
         redactor: Redactor,
     ) -> None:
-        self._journals = journals
-        self._client = client
+        self._access = access
         self._tools = tools
         self._redactor = redactor
 
@@ -107,13 +107,19 @@ class Resources:
         Raises:
             MCPError: there is none at this address, or the journal cannot be used.
         """
-        caller = caller_of(
-            tool="resources/read",
-            meta=meta_of(context),
-            client=known_client(context, self._client),
-            arguments=Input(),
-        )
-        reading = await self._or_error(read_resource(params.uri, self._journals, caller))
+
+        async def read() -> Reading:
+            access = self._access(context)
+            access.require(READ)
+            caller = caller_of(
+                tool="resources/read",
+                meta=meta_of(context),
+                client=known_client(context, access.client),
+                arguments=Input(),
+            )
+            return await read_resource(params.uri, access.journals, caller)
+
+        reading = await self._or_error(read(), uri=params.uri)
         contents = TextResourceContents(uri=params.uri, mime_type=reading.mime_type, text=reading.text)
         return ReadResourceResult(contents=[contents])
 
@@ -165,22 +171,28 @@ class Resources:
             return CompleteResult(completion=Completion(values=[], has_more=False))
 
         async def names() -> tuple[list[str], bool]:
-            return await (await self._journals()).suggest(kind, params.argument.value)
+            access = self._access(context)
+            access.require(READ)
+            return await (await access.journals()).suggest(kind, params.argument.value)
 
         values, has_more = await self._or_error(names())
         return CompleteResult(completion=Completion(values=values, has_more=has_more))
 
-    async def _or_error(self, given: Awaitable[Given]) -> Given:
-        """Await, and tell faults as a JSON-RPC error that carries the same object as a tool error does."""
+    async def _or_error(self, given: Awaitable[Given], *, uri: str | None = None) -> Given:
+        """Await, and tell faults as a JSON-RPC error that carries the same object as a tool error does.
+
+        Where a resource was read, its `uri` as well, as the protocol has it.
+        """
+        more = {} if uri is None else {"uri": self._redactor.redact_text(uri[:_LONGEST_URI])}
         try:
             return await given
         except Fault as fault:
             logger.info("a request was answered with the fault %s", fault.code)
             code = INVALID_PARAMS if isinstance(fault, _CALLERS_DOING) else INTERNAL_ERROR
-            raise _error(code, fault, self._redactor) from None
+            raise _error(code, fault, self._redactor, more) from None
         except Exception:
             logger.exception("a request failed")
-            raise _error(INTERNAL_ERROR, internal_fault(), self._redactor) from None
+            raise _error(INTERNAL_ERROR, internal_fault(), self._redactor, more) from None
 
 
 async def _kind_of(params: CompleteRequestParams) -> Literal["run", "operation"] | None:
@@ -204,6 +216,6 @@ async def _kind_of(params: CompleteRequestParams) -> Literal["run", "operation"]
     return "run" if named == "run" else "operation" if named == "operation" else None
 
 
-def _error(code: int, fault: Fault, redactor: Redactor) -> MCPError:
+def _error(code: int, fault: Fault, redactor: Redactor, more: Mapping[str, str]) -> MCPError:
     told = json.loads(fault_text(fault, redactor=redactor))
-    return MCPError(code=code, message=f"{told['message']}. {told['fix']}", data=told)
+    return MCPError(code=code, message=f"{told['message']}. {told['fix']}", data={**told, **more})

@@ -31,10 +31,11 @@ from counterfoil.store.limits import Limits
 if TYPE_CHECKING:
     from counterfoil.server.gateway.servers import GatewaySettings
     from counterfoil.server.hooks.rules.rule import EffectRules
+    from counterfoil.server.http.settings import HttpSettings
     from counterfoil.server.probes.probe import Probe
     from counterfoil.server.rules.tool_rule import ToolRule
 
-__all__ = ["Settings", "SettingsError", "load_settings"]
+__all__ = ["Settings", "SettingsError", "is_namespace", "load_settings"]
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 TOOL_SETS = ("core", "all")
@@ -78,6 +79,7 @@ class Settings:
     conversation: str | None = None
     traceparent: str | None = None
     has_traces: bool = False
+    http: "HttpSettings | None" = None
     effects: "EffectRules | None" = None
     projects: tuple[ProjectRun, ...] = ()
     run: str | None = None
@@ -122,7 +124,7 @@ def load_settings(
     else:
         path = _journal_path(url, Path(home(environ)))
     namespace = chosen("namespace") or configuration.namespace
-    if not _NAMESPACE.fullmatch(namespace):
+    if not is_namespace(namespace):
         raise SettingsError(
             "namespace", "it has 1 to 100 letters, digits or ._@:/+- and begins with a letter or digit"
         )
@@ -152,12 +154,18 @@ def load_settings(
         conversation=_short(environ.get("COUNTERFOIL_CONVERSATION") or environ.get("CLAUDE_CODE_SESSION_ID")),
         traceparent=traceparent_or_none(environ.get("TRACEPARENT")),
         has_traces=_has_traces(configuration.telemetry, environ),
+        http=configuration.http,
         effects=configuration.effects,
         projects=configuration.projects,
         run=_run_name(environ.get("COUNTERFOIL_RUN")),
         tool_rules=configuration.tools,
         gateway=configuration.gateway,
     )
+
+
+def is_namespace(text: str) -> bool:
+    """Tell whether `text` may name a tenant."""
+    return _NAMESPACE.fullmatch(text) is not None
 
 
 def _configuration(named: str | None, environ: Mapping[str, str], platform: str) -> Configuration:

@@ -18,16 +18,13 @@ from mcp.server.lowlevel import Server
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     JSONRPCError,
-    JSONRPCMessage,
     JSONRPCNotification,
     JSONRPCRequest,
     JSONRPCResponse,
-    jsonrpc_message_adapter,
 )
-from pydantic import ValidationError
 
 from counterfoil.server.logs import logger
-from counterfoil.server.wire import LONGEST_LINE, Message, Refusal, judge_line, judge_long_line, malformed
+from counterfoil.server.wire import LONGEST_LINE, Message, Refusal, judge_line, judge_long_line, sdk_message
 from counterfoil.tools.text import written
 
 __all__ = [
@@ -286,7 +283,7 @@ async def _pass_on(
     """
     while (line := await reader.next_line()) is not None:
         judged = judge_line(line) if isinstance(line, bytes) else line
-        message = _sdk_message(judged) if isinstance(judged, Message) else judged
+        message = sdk_message(judged) if isinstance(judged, Message) else judged
         if isinstance(message, Refusal):
             if message.answer is not None:
                 logger.info("a message was refused before it was served")
@@ -298,13 +295,6 @@ async def _pass_on(
             # A request that its caller cancelled is never answered.
             unanswered.discard((message.params or {}).get("requestId"))
         await to_server.send(SessionMessage(message))
-
-
-def _sdk_message(judged: Message) -> JSONRPCMessage | Refusal:
-    try:
-        return jsonrpc_message_adapter.validate_python(judged.content, by_name=False)
-    except ValidationError:
-        return malformed(judged)
 
 
 def _encoded(message: SessionMessage) -> bytes:

@@ -55,9 +55,15 @@ class Telemetry:
     """Makes the spans of one process. Secrets that a name or an id holds are replaced as in the journal."""
 
     def __init__(
-        self, tracer: Tracer, *, names: tuple[str, ...] = (), patterns: tuple[str, ...] = ()
+        self,
+        tracer: Tracer,
+        *,
+        names: tuple[str, ...] = (),
+        patterns: tuple[str, ...] = (),
+        transport: str = "pipe",
     ) -> None:
         self._tracer = tracer
+        self._transport = transport
         self._redactor = Redactor(secrets.token_bytes(_KEY_BYTES), extra_names=names, patterns=patterns)
 
     async def watched(
@@ -102,7 +108,7 @@ class Telemetry:
         answer: Mapping[str, Any],
     ) -> None:
         who, what = self._who(caller), self._what(arguments, answer)
-        server.set_attributes({"network.transport": "pipe", **who, **what})
+        server.set_attributes({"network.transport": self._transport, **who, **what})
         _link_to_sender(server, caller)
         if attempt is not None and answer.get("next") == "perform" and not answer.get("replayed"):
             attempt.set_attributes({"gen_ai.tool.name": tool, **who, **what})

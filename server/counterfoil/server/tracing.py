@@ -31,7 +31,11 @@ class _Unusable(Exception):
 
 
 def set_up_tracing(
-    settings: "Settings", *, version: str, environment: Mapping[str, str] = os.environ
+    settings: "Settings",
+    *,
+    version: str,
+    environment: Mapping[str, str] = os.environ,
+    transport: str = "pipe",
 ) -> tuple[Telemetry | None, Callable[[], None]]:
     """Give what tells the spans, None where that cannot be, and what sends the last of them at the end.
 
@@ -50,6 +54,7 @@ def set_up_tracing(
             trace.get_tracer("counterfoil", version),
             names=settings.redact_names,
             patterns=settings.redact_patterns,
+            transport=transport,
         )
     except ImportError:
         logger.warning("telemetry is configured, but not installed: pip install 'counterfoil[otel]'")

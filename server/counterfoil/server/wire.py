@@ -1,4 +1,6 @@
-"""Judges each line of stdin before the SDK sees it, so that whatever the SDK would swallow gets an answer.
+"""Judges each message before the SDK sees it, so that whatever the SDK would swallow gets an answer.
+
+A message is a line of stdin, or the body of an HTTP request.
 
 The SDK drops what it cannot parse without a word (a lone surrogate, a deep nest, a huge number), takes NaN
 and duplicate members, and reads a request with a null id as a notification. The caller of a dropped request
@@ -10,10 +12,13 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
+from pydantic import ValidationError
+
 from counterfoil.server.faults import plain_fault
 from counterfoil.tools.reading import Unreadable, read_json
 
-__all__ = ["LONGEST_LINE", "Message", "Refusal", "judge_line", "judge_long_line", "malformed"]
+__all__ = ["LONGEST_LINE", "Message", "Refusal", "judge_line", "judge_long_line", "sdk_message"]
 
 LONGEST_LINE = 8 * 1024 * 1024
 """Bytes of one message. The largest lawful call has some 0.6 MB of bodies; escaping may make it 3.6 MB."""
@@ -53,7 +58,7 @@ def judge_line(line: bytes) -> Message | Refusal:
         problem = f"the message was not read: {unreadable.problem}"
         return _refused(*_loosely(line), code="invalid_argument", message=problem)
     if isinstance(content, list):
-        return _protocol_error(INVALID_REQUEST, "Batches are not supported: send one message a line", None)
+        return _protocol_error(INVALID_REQUEST, "Batches are not supported: send one message at a time", None)
     if wrong := _envelope_problem(content):
         return _protocol_error(INVALID_REQUEST, f"Invalid request: {wrong}", _usable_id(content))
     return Message(content)
@@ -69,9 +74,12 @@ def judge_long_line(head: bytes, tail: bytes, size: int) -> Refusal:
     )
 
 
-def malformed(message: Message) -> Refusal:
-    """Answer a message that passed here and that the SDK does not know all the same."""
-    return _protocol_error(INVALID_REQUEST, "Invalid request", _usable_id(message.content))
+def sdk_message(judged: Message) -> JSONRPCMessage | Refusal:
+    """Give a message as the SDK has it, or answer one that passed here and is none to the SDK."""
+    try:
+        return jsonrpc_message_adapter.validate_python(judged.content, by_name=False)
+    except ValidationError:
+        return _protocol_error(INVALID_REQUEST, "Invalid request", _usable_id(judged.content))
 
 
 def _envelope_problem(content: Any) -> str | None:

@@ -18,7 +18,7 @@ from counterfoil.store.domain.untrusted import safe_value
 from counterfoil.store.gaps import gap_in
 from counterfoil.store.preparing import Bodies, Reference
 from counterfoil.store.preparing_runs import PreparedContext, context_from
-from counterfoil.store.presenting import answer_head, body_gone, body_shown, value_of, without_none
+from counterfoil.store.presenting import answer_head, value_of, without_none
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import (
     dependencies_of,
@@ -264,7 +264,9 @@ class Beginning:
         if operation is not None and verdict.next == "skip":
             answer.update(self._view.settled(operation, now))
         if facts.operation is not None:
-            answer["recorded"] = await self._recorded(connection, operation or facts.operation)
+            answer["recorded"] = await self._recorded(
+                connection, operation or facts.operation, is_to_be_sent=verdict.next == "perform"
+            )
         if verdict.fields.get("conflict") and facts.operation is not None:
             answer["conflict"] = await self._conflict(connection, facts.operation, given, bodies)
         shown_drift = drift_shown(drifts) or []
@@ -278,15 +280,15 @@ class Beginning:
         if shown_drift:
             answer["drift"] = shown_drift
         if operation is not None and operation.checkpoint is not None:
-            answer["checkpoint"] = body_shown(
-                await read_body(connection, operation, operation.checkpoint), detail="checkpoint"
+            answer["checkpoint"] = await self._view.body(
+                connection, operation, operation.checkpoint, detail="checkpoint"
             )
         if "duplicates" in verdict.fields:
             alike = verdict.fields["duplicates"]
             answer["duplicates"] = self._view.present.duplicates(alike, now)
             answer["recorded"] = {
                 "operation": alike[0].operation.id,
-                **await self._recorded(connection, alike[0].operation),
+                **await self._recorded(connection, alike[0].operation, is_to_be_sent=False),
             }
         warnings = list(verdict.warnings)
         unread = [alike.operation for alike in verdict.fields.get("duplicates", ())]
@@ -304,7 +306,14 @@ class Beginning:
             answer["warnings"] = warnings
         return answer
 
-    async def _recorded(self, connection: Connection, operation: Operation) -> dict[str, Any]:
+    async def _recorded(
+        self, connection: Connection, operation: Operation, *, is_to_be_sent: bool
+    ) -> dict[str, Any]:
+        """Show what was recorded; what is to be sent again has to be that, to the byte.
+
+        Raises:
+            BodyDamaged: it is to be sent, and is not what was recorded.
+        """
         description = operation.description
         recorded: dict[str, Any] = {}
         for name, body_digest in (
@@ -312,8 +321,9 @@ class Beginning:
             ("payload", description.payload_digest),
         ):
             if body_digest is not None:
-                text = await read_body(connection, operation, body_digest)
-                recorded[name] = body_gone(body_digest) if text is None else body_shown(text, detail=name)
+                recorded[name] = await self._view.body(
+                    connection, operation, body_digest, detail=name, must_be_whole=is_to_be_sent
+                )
         return recorded
 
     async def _conflict(

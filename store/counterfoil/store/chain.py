@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from json.encoder import encode_basestring_ascii as quote
 
 from counterfoil.store.protocol import Row
 
@@ -28,16 +29,31 @@ def genesis(namespace: str, run: str) -> str:
 
 
 def event_hash(previous: str, *, seq: int, operation: str, kind: str, at: int, caller: str, data: str) -> str:
-    """Give an event's hash; `caller` and `data` are the JSON texts as stored."""
-    content = json.dumps([previous, seq, operation, kind, at, caller, data])
+    """Give an event's hash; `caller` and `data` are the JSON texts as stored.
+
+    What is hashed is the list of all seven as `json.dumps` writes it, spelt out because every event of every
+    command and of every verification passes here.
+    """
+    content = (
+        f"[{quote(previous)}, {seq}, {quote(operation)}, {quote(kind)}, {at}, {quote(caller)}, {quote(data)}]"
+    )
     return hashlib.sha256(content.encode()).hexdigest()
 
 
 def first_fault(
-    events: Iterable[Row], *, namespace: str, run: str, last_seq: int, head: str
+    events: Iterable[Row],
+    *,
+    namespace: str,
+    run: str,
+    last_seq: int,
+    head: str,
+    after: tuple[int, str] | None = None,
 ) -> ChainFault | None:
-    """Walk a run's whole log and tell where it first breaks, None where it holds."""
-    previous, seq = genesis(namespace, run), 0
+    """Walk a run's whole log and tell where it first breaks, None where it holds.
+
+    With `after`, a number and the hash under it, the log was proved up to there and `events` follow on.
+    """
+    seq, previous = after or (0, genesis(namespace, run))
     for event in events:
         if event["seq"] != seq + 1:
             return ChainFault(seq=seq + 1, problem=f"event {seq + 1} is missing")

@@ -8,10 +8,11 @@ from counterfoil.store.domain.instants import Instant, rfc3339
 from counterfoil.store.domain.model import Operation, Party, State
 from counterfoil.store.domain.plan import Step
 from counterfoil.store.domain.states import decision_at, is_unresolved, state_of
-from counterfoil.store.errors import Ambiguous, InvalidArgument, NotFound
+from counterfoil.store.errors import Ambiguous, BodyDamaged, InvalidArgument, NotFound
 from counterfoil.store.preparing import Reference
 from counterfoil.store.presenting import (
     answer_head,
+    body_damaged,
     body_gone,
     escaped_json,
     reads_as_it_is,
@@ -229,10 +230,13 @@ class Checker:
         self, connection: Connection, operation: Operation, command: CheckOperation
     ) -> dict[str, Any]:
         """Give a stretch of a recorded body; what is put together from all of them is the body, unchanged."""
-        text = await self._text_of(connection, operation, command.detail)
+        was_there = _digest_of(operation, command.detail) or ""
+        try:
+            text = await self._text_of(connection, operation, command.detail)
+        except BodyDamaged:
+            return {"detail": command.detail, "recorded": False, **body_damaged(was_there)}
         if text is None:
-            was_there = _digest_of(operation, command.detail)
-            gone = {} if was_there is None else body_gone(was_there)
+            gone = body_gone(was_there) if was_there else {}
             return {"detail": command.detail, "recorded": False, **gone}
         value = value_of(text)
         is_text = isinstance(value, str) and reads_as_it_is(value)
@@ -291,6 +295,9 @@ def _digest_of(operation: Operation, detail: str) -> str | None:
 
 
 async def _value_of(connection: Connection, operation: Operation, digest: str) -> Any:
-    """Give the value of a body, or what is left of one that was pruned."""
-    text = await read_body(connection, operation, digest)
+    """Give the value of a body, or what is left of one that was pruned or is damaged."""
+    try:
+        text = await read_body(connection, operation, digest)
+    except BodyDamaged:
+        return body_damaged(digest)
     return body_gone(digest) if text is None else value_of(text)

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 
 __all__ = [
     "Ambiguous",
+    "BodyDamaged",
     "Fault",
     "Forbidden",
     "InvalidArgument",
     "JournalUnavailable",
     "NotFound",
+    "RunDamaged",
     "TooLarge",
     "UnsupportedVersion",
 ]
@@ -106,3 +108,27 @@ class JournalUnavailable(Fault):
     ) -> None:
         super().__init__(message, fix=fix, recorded=recorded)
         self.retryable = retryable
+
+
+class RunDamaged(JournalUnavailable):
+    """The row of a run holds what no event could have written; its operations and its log may be whole."""
+
+    def __init__(self, run: str) -> None:
+        super().__init__(
+            f"the row of run {run} cannot be read: the journal is damaged there; nothing was recorded, do "
+            "not perform an effect of this run",
+            fix="keep what you have (receipt, finding); a person runs `counterfoil verify`, which names what "
+            "is damaged, or restores a backup; the other runs can still be used",
+        )
+
+
+class BodyDamaged(JournalUnavailable):
+    """What is kept under a digest is something else by now: nothing may be sent, compared or judged by it."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what} on record is not what was recorded: the journal is damaged there; nothing was recorded, "
+            "do not perform the effect",
+            fix="a person runs `counterfoil verify`, which names what is damaged, or restores a backup; the "
+            "rest of the journal can still be used",
+        )

@@ -1,4 +1,4 @@
-"""One run of an export, read again and proved: its chain, its replay, its bodies, and the form of all of it.
+"""One run of an export or of another journal, proved: its chain, its replay, its bodies, and their form.
 
 Nothing of this touches the journal. Whoever wrote the file may have written anything, so every value is held
 to what a journal could have written itself.
@@ -24,7 +24,7 @@ from counterfoil.store.preparing import Preparer
 from counterfoil.store.protocol import Row
 from counterfoil.store.spool import Line, RunSpan, Spool, in_line
 
-__all__ = ["GivenRun", "read_given_run"]
+__all__ = ["GivenRun", "RunReader", "Standing", "read_given_run"]
 
 _FUTURE_SECONDS = 86_400
 """How far another machine's clock may run ahead of this one's."""
@@ -35,13 +35,26 @@ _LARGEST_NUMBER = 2**62
 _DEEPEST = 64
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How far the log of a run is known already: its last number and hash, and the facts up to there.
+
+    `operations` holds those of which more is told, no others.
+    """
+
+    seq: int
+    head: str
+    operations: Mapping[str, Operation]
+    run: Run | None
+
+
 @dataclass(slots=True, kw_only=True)
 class GivenRun:
     """A run as the file gives it: `events` as stored, hashes included; `operations` follow from them."""
 
     namespace: str
     run: str
-    number: int
+    where: str
     last_seq: int
     head: str
     workflow: str | None
@@ -69,19 +82,27 @@ def read_given_run(spool: Spool, span: RunSpan, *, prepare: Preparer, now: Insta
     Raises:
         InvalidArgument: something is not as a journal would have written it, with the number of the line.
     """
-    return _Reader(prepare, now).read(spool, span)
+    return RunReader(prepare, now).read(spool.lines_of(span))
 
 
-class _Reader:
+class RunReader:
+    """Reads the lines of runs and proves them; nothing is believed that is not shown."""
+
     def __init__(self, prepare: Preparer, now: Instant) -> None:
         self._prepare = prepare
         self._latest = now + micros(_FUTURE_SECONDS)
         self._last_caller = ""
 
-    def read(self, spool: Spool, span: RunSpan) -> GivenRun:
-        lines = spool.lines_of(span)
+    def read(self, lines: Iterator[Line], *, known: Standing | None = None) -> GivenRun:
+        """Read a `run` line and what follows it; with `known`, the events are those that come after.
+
+        Raises:
+            InvalidArgument: something is not as a journal would have written it, with its place.
+        """
         given = self._run(next(lines))
-        numbers: list[int] = []
+        if known is not None:
+            given.operations, given.run_after = dict(known.operations), known.run
+        places: list[str] = []
         for line in lines:
             match line.type:
                 case "body":
@@ -91,20 +112,21 @@ class _Reader:
                     given.contexts[line.value["digest"]] = line.value["body"]
                 case _:
                     self._event(line, given)
-                    numbers.append(line.number)
+                    places.append(line.where)
         if not given.events:
-            raise in_line(given.number, "a run without events")
+            raise in_line(given.where, "a run without events")
         fault = first_fault(
             given.events,
             namespace=given.namespace,
             run=given.run,
             last_seq=given.last_seq,
             head=given.head,
+            after=None if known is None else (known.seq, known.head),
         )
         if fault is not None:
-            where = numbers[min(fault.seq, len(numbers)) - 1]
+            where = places[min(fault.seq - (0 if known is None else known.seq), len(places)) - 1]
             raise in_line(where, f"the run's chain is broken: {fault.problem}")
-        self._replay(given, numbers)
+        self._replay(given, places)
         return given
 
     def _run(self, line: Line) -> GivenRun:
@@ -112,24 +134,24 @@ class _Reader:
         given = GivenRun(
             namespace=self._prepare.namespace,
             run=value["run"],
-            number=line.number,
+            where=line.where,
             last_seq=value["last_seq"],
             head=value["head"],
             workflow=value["workflow"],
             workflow_version=value["workflow_version"],
         )
-        self._check_name(line.number, "run", given.run)
+        self._check_name(line.where, "run", given.run)
         for text in (given.workflow, given.workflow_version):
-            self._check_texts(line.number, text)
+            self._check_texts(line.where, text)
         return given
 
-    def _check_name(self, number: int, kind: str, name: str) -> None:
+    def _check_name(self, where: str, kind: str, name: str) -> None:
         try:
             normal = self._prepare.name(name, name=kind)
         except Fault as fault:
-            raise in_line(number, fault.message) from None
+            raise in_line(where, fault.message) from None
         if normal != name:
-            raise in_line(number, f"the name of the {kind} is not in its normal form")
+            raise in_line(where, f"the name of the {kind} is not in its normal form")
 
     def _body(self, line: Line, given: GivenRun) -> None:
         self._check_body(line)
@@ -138,49 +160,49 @@ class _Reader:
     def _check_body(self, line: Line) -> None:
         text = line.value["body"]
         if line.value["digest"] != digest(text):
-            raise in_line(line.number, "the digest does not fit the body")
+            raise in_line(line.where, "the digest does not fit the body")
         if len(text.encode()) > _LARGEST_BODY_BYTES:
-            raise in_line(line.number, f"the body is larger than {_LARGEST_BODY_BYTES} bytes")
-        value = _json(line.number, text)
+            raise in_line(line.where, f"the body is larger than {_LARGEST_BODY_BYTES} bytes")
+        value = _json(line.where, text)
         if self._prepare.redactor.redact(value) != value:
-            raise _with_secret(line.number)
+            raise _with_secret(line.where)
 
     def _event(self, line: Line, given: GivenRun) -> None:
         value = line.value
         if value["kind"] not in _KINDS:
             raise in_line(
-                line.number,
+                line.where,
                 "an event of a kind that this program does not know",
                 accepted="an export of a version that this program knows; update counterfoil",
             )
         if value["at"] > self._latest:
-            raise in_line(line.number, "the event lies in the future; check the clocks of both machines")
+            raise in_line(line.where, "the event lies in the future; check the clocks of both machines")
         for text in (value["caller"], value["data"]):
             # The events of one call have one caller.
             if text != self._last_caller:
-                content = _json(line.number, text)
+                content = _json(line.where, text)
                 if not isinstance(content, dict):
-                    raise in_line(line.number, "caller and data are objects")
-                self._check_texts(line.number, content)
+                    raise in_line(line.where, "caller and data are objects")
+                self._check_texts(line.where, content)
         self._last_caller = value["caller"]
         place = {"namespace": given.namespace, "run": given.run}
         names = ("seq", "operation", "kind", "at", "caller", "data", "hash")
         given.events.append({**place, **{name: value[name] for name in names}})
 
-    def _check_texts(self, number: int, value: Json) -> None:
+    def _check_texts(self, where: str, value: Json) -> None:
         """Hold every text and number inside a value to what a journal stores."""
         for part in _leaves(value):
             if isinstance(part, str):
                 if len(part) > _LONGEST_TEXT:
-                    raise in_line(number, f"holds a text of more than {_LONGEST_TEXT} characters")
+                    raise in_line(where, f"holds a text of more than {_LONGEST_TEXT} characters")
                 if self._prepare.redactor.redact_text(part) != part:
-                    raise _with_secret(number)
+                    raise _with_secret(where)
             elif isinstance(part, int) and not -_LARGEST_NUMBER < part < _LARGEST_NUMBER:
-                raise in_line(number, "holds a number out of range")
+                raise in_line(where, "holds a number out of range")
 
-    def _replay(self, given: GivenRun, numbers: list[int]) -> None:
-        latest: dict[str, int] = {}
-        for row, number in zip(given.events, numbers, strict=True):
+    def _replay(self, given: GivenRun, places: list[str]) -> None:
+        latest: dict[str, str] = {}
+        for row, where in zip(given.events, places, strict=True):
             event = Event(
                 kind=EventKind(row["kind"]),
                 operation=row["operation"],
@@ -197,44 +219,46 @@ class _Reader:
                     changed = evolve(given.operations.get(event.operation), event)
                     given.operations[event.operation] = changed
             except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
-                raise in_line(number, f"the event cannot follow ({type(error).__name__})") from error
-            latest[event.operation] = number
+                raise in_line(where, f"the event cannot follow ({type(error).__name__})") from error
+            latest[event.operation] = where
             if event.kind is EventKind.OPERATION_CREATED and isinstance(changed, Operation):
-                self._check_created(changed, given, number)
+                self._check_created(changed, given, where)
 
         facts: list[tuple[str, Operation | Run | None]] = [("", given.run_after), *given.operations.items()]
         for name, fact in facts:
             if fact is not None and not _is_of(fact, type(fact)):
-                raise in_line(latest[name], "the events up to here lead to facts of another form")
+                raise in_line(
+                    latest.get(name, given.where), "the events up to here lead to facts of another form"
+                )
 
-    def _check_created(self, operation: Operation, given: GivenRun, number: int) -> None:
+    def _check_created(self, operation: Operation, given: GivenRun, where: str) -> None:
         if not _is_of(operation, Operation):
-            raise in_line(number, "the event leads to facts of another form")
-        self._check_name(number, "key", operation.key)
+            raise in_line(where, "the event leads to facts of another form")
+        self._check_name(where, "key", operation.key)
         if (operation.namespace, operation.run) != (given.namespace, given.run):
-            raise in_line(number, "the operation is of another run or namespace")
+            raise in_line(where, "the operation is of another run or namespace")
         if operation.id != operation_id(given.namespace, given.run, operation.key):
-            raise in_line(number, "the operation's id is not the one of its run and key")
+            raise in_line(where, "the operation's id is not the one of its run and key")
         if operation.position < 1 or not operation.description.action:
-            raise in_line(number, "the operation has no position or no action")
+            raise in_line(where, "the operation has no position or no action")
 
 
 _KINDS = frozenset(kind.value for kind in EventKind)
 
 
-def _with_secret(number: int) -> InvalidArgument:
+def _with_secret(where: str) -> InvalidArgument:
     return in_line(
-        number,
+        where,
         "holds what looks like a secret, which no journal stores",
         accepted="an export of a journal with the same [redact] settings",
     )
 
 
-def _json(number: int, text: str) -> Json:
+def _json(where: str, text: str) -> Json:
     try:
         return parse_json(text, field="text", max_depth=_DEEPEST)
     except Fault as fault:
-        raise in_line(number, f"holds a text that is no JSON: {fault.message}") from None
+        raise in_line(where, f"holds a text that is no JSON: {fault.message}") from None
 
 
 def _leaves(value: Json) -> Iterator[Json]:

@@ -30,12 +30,13 @@ from counterfoil.store.preparing import Bodies
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.pruning import bodies_of
 from counterfoil.store.resolving import read_body
-from counterfoil.store.rows import load_operation, refuse_damaged, run_from_row, save_operation, save_run
+from counterfoil.store.rows import load_operation, refuse_damaged, run_from_row
 from counterfoil.store.spool import Spool
+from counterfoil.store.taking_over import save_contexts, take_over
 from counterfoil.store.viewing import Viewer
 from counterfoil.store.writing import Change, RunPlace, caller_text, carry_out
 
-__all__ = ["Conflict", "Importer", "Taken"]
+__all__ = ["Conflict", "Importer", "RunImport", "Taken"]
 
 _MOST_CONFLICTS = 1_000
 _COUNTED = ("runs_new", "runs_known", "operations_new", "receipts", "findings", "doubts", "not_taken")
@@ -111,7 +112,7 @@ class Importer:
         for given in self._runs(spool, now):
 
             async def work(connection: Connection, given: GivenRun = given) -> Taken:
-                return await _RunImport(
+                return await RunImport(
                     self._view, connection, given, caller, journal_id=spool.journal_id
                 ).take()
 
@@ -123,8 +124,8 @@ class Importer:
             yield read_given_run(spool, span, prepare=self._view.prepare, now=now)
 
 
-class _RunImport:
-    """Takes in one run, inside its transaction."""
+class RunImport:
+    """Takes in one run that was proved, inside its transaction."""
 
     def __init__(
         self, view: Viewer, connection: Connection, given: GivenRun, caller: Caller, *, journal_id: str
@@ -145,11 +146,7 @@ class _RunImport:
 
     async def take(self) -> Taken:
         """Take the run over whole, or add its evidence to the one that is here."""
-        for digest, text in self._given.contexts.items():
-            await self._connection.execute(
-                "save_context",
-                {"namespace": self._view.namespace, "digest": digest, "body": text, "stored_at": self._now},
-            )
+        await save_contexts(self._connection, self._given, now=self._now)
         if await self._connection.fetch_one("read_run", self._place) is None:
             await self._take_whole()
             return self._taken
@@ -179,42 +176,10 @@ class _RunImport:
         )
 
     async def _take_whole(self) -> None:
-        given, connection = self._given, self._connection
-        named = {"workflow": given.workflow, "workflow_version": given.workflow_version}
-        await connection.fetch_one(
-            "create_run",
-            {
-                **self._place,
-                **named,
-                "created_at": given.created_at,
-                "touched_at": given.touched_at,
-                "head": given.head,
-            },
-        )
-        await connection.fetch_one(
-            "advance_run",
-            {
-                **self._place,
-                "touched_at": given.touched_at,
-                "last_seq": given.last_seq,
-                "head": given.head,
-                "operations": len(given.operations),
-                "expected_seq": 0,
-            },
-        )
-        if given.run_after is not None:
-            await save_run(connection, given.run_after)
+        given = self._given
+        if not await take_over(self._connection, given, known=None, now=self._now):
+            raise LookupError("the run was not there")
         for operation in given.operations.values():
-            # The stored state is that of the last event; what time has done since, reads see by themselves.
-            await save_operation(connection, None, operation, operation.updated_at)
-        for event in given.events:
-            await connection.execute("append_event", event)
-        for digest, (text, stored_at) in given.bodies.items():
-            await connection.execute(
-                "save_body", {**self._place, "digest": digest, "body": text, "stored_at": stored_at}
-            )
-        for operation in given.operations.values():
-            await self._mark_missing(operation)
             await self._undo_original(operation)
         self._taken.runs_new += 1
         self._taken.operations_new += len(given.operations)
@@ -316,6 +281,7 @@ class _RunImport:
                 bodies=Bodies(texts={**texts, **evidence.bodies.texts}),
             )
             await self._undo_original(after)
+        after = await self._undone(after, theirs)
         self._taken.receipts += len(after.receipts) - len(ours.receipts) - evidence.doubts
         self._taken.findings += len(after.findings) - len(ours.findings)
         self._taken.doubts += evidence.doubts
@@ -338,6 +304,18 @@ class _RunImport:
             },
         )
         return row is not None
+
+    async def _undone(self, ours: Operation, theirs: Operation) -> Operation:
+        """Let what undid an operation there reach it here as well, where it came with another run."""
+        compensated = State.COMPENSATED
+        if state_of(theirs, self._now) is not compensated or state_of(ours, self._now) is compensated:
+            return ours
+        place = {"namespace": ours.namespace, "original": ours.id}
+        for row in await self._connection.fetch_all("compensators", place):
+            undoing = await self._read(row["operation"])
+            if undoing is not None:
+                await self._undo_original(undoing)
+        return await self._read(ours.id) or ours
 
     async def _undo_original(self, operation: Operation) -> None:
         """Let the success of a compensating operation reach the operation that it undoes, if it is here."""

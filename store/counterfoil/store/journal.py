@@ -13,8 +13,10 @@ from counterfoil.store.attending import Attendance, Attending, Mark, Recorded
 from counterfoil.store.attending_calls import AttendedCalls
 from counterfoil.store.beginning import Beginning
 from counterfoil.store.commanding import Commanding, check_attempt
+from counterfoil.store.counting import StateCount, count_operations
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.begin import BeginGiven, decide_begin
+from counterfoil.store.domain.canonical import canonical_json
 from counterfoil.store.domain.closing import decide_close
 from counterfoil.store.domain.commands import (
     BeginOperation,
@@ -25,6 +27,7 @@ from counterfoil.store.domain.commands import (
     FindOperations,
     FinishRun,
     GrantAuthority,
+    IssueToken,
     Json,
     OperationRef,
     ReconcileOperation,
@@ -41,7 +44,7 @@ from counterfoil.store.domain.commands import (
 from counterfoil.store.domain.drafting import Situation
 from counterfoil.store.domain.events import Event, EventKind, evolve_run
 from counterfoil.store.domain.failures import decide_failure
-from counterfoil.store.domain.instants import Reading
+from counterfoil.store.domain.instants import Instant, Reading
 from counterfoil.store.domain.model import Run
 from counterfoil.store.domain.progress import decide_progress
 from counterfoil.store.domain.receipts import decide_receipt
@@ -77,6 +80,8 @@ if TYPE_CHECKING:
     from counterfoil.store.finding import Finder
     from counterfoil.store.keeping import Keeper
     from counterfoil.store.planning import Planner
+    from counterfoil.store.requesting import Requesting
+    from counterfoil.store.tokening import Bearer, Tokening
     from counterfoil.store.verifying import Verifier
 
 __all__ = ["Journal"]
@@ -104,6 +109,10 @@ class Journal:
         self.identity = identity
         self.namespace = namespace
         self.policy = policy
+        self._redactor = redactor
+        self._clock = clock
+        self._limits = limits
+        self._prober = prober
         self._prepare = Preparer(namespace=namespace, redactor=redactor, limits=limits)
         self._present = Presenter(policy)
         self._view = Viewer(
@@ -142,7 +151,21 @@ class Journal:
         """Gives authority and takes it back."""
         from counterfoil.store.authorizing import Authorizing
 
-        return Authorizing(self._view)
+        return Authorizing(self._view, self._requesting)
+
+    @cached_property
+    def _requesting(self) -> "Requesting":
+        """Keeps what agents ask a person for."""
+        from counterfoil.store.requesting import Requesting
+
+        return Requesting(self._view)
+
+    @cached_property
+    def _tokening(self) -> "Tokening":
+        """Keeps the bearer tokens."""
+        from counterfoil.store.tokening import Tokening
+
+        return Tokening(self._view)
 
     @cached_property
     def _checker(self) -> "Checker":
@@ -171,6 +194,19 @@ class Journal:
         from counterfoil.store.verifying import Verifier
 
         return Verifier(self._view, prober=self._prober, reconcile=self.reconcile_operation)
+
+    def of_namespace(self, namespace: str) -> "Journal":
+        """Give another namespace of this journal: the same database and rules, and not one fact in common."""
+        return Journal(
+            self.database,
+            identity=self.identity,
+            redactor=self._redactor,
+            namespace=namespace,
+            policy=self.policy,
+            clock=self._clock,
+            limits=self._limits,
+            prober=self._prober,
+        )
 
     async def begin_operation(self, command: BeginOperation, caller: Caller) -> dict[str, Any]:
         """Ask for permission to perform one effect; only `next: perform` gives it.
@@ -565,6 +601,15 @@ class Journal:
         """Tell what is done, in doubt and allowed; changes nothing. See `Planner.plan`."""
         return await self._planner.plan(command, caller)
 
+    async def count_operations(self) -> tuple[list[StateCount], Instant]:
+        """Count the operations of every namespace by state, for the operator; the moment comes with them."""
+
+        async def work(connection: Connection) -> tuple[list[StateCount], Instant]:
+            now = self._view.now(connection).at
+            return await count_operations(connection, now), now
+
+        return await self.database.read(work)
+
     async def find_operations(self, command: FindOperations, caller: Caller) -> dict[str, Any]:
         """Search for operations; changes nothing. See `Finder.find`."""
         return await self._finder.find(command, caller)
@@ -588,8 +633,8 @@ class Journal:
         return await self._finder.suggest(kind, beginning)
 
     async def request_authority(self, command: RequestAuthority, caller: Caller) -> dict[str, Any]:
-        """Ask for a person's permission; see `Authorizing.request`."""
-        return await self._authorize(self._authorizing.request, command, caller)
+        """Ask for a person's permission; see `Requesting.request`."""
+        return await self._authorize(self._requesting.request, command, caller)
 
     async def grant(self, command: GrantAuthority, caller: Caller) -> dict[str, Any]:
         """Give a permission, which only a person can; see `Authorizing.grant`."""
@@ -600,12 +645,16 @@ class Journal:
         return await self._authorize(self._authorizing.revoke, command, caller)
 
     async def decline_request(self, request: str, caller: Caller) -> dict[str, Any]:
-        """Say no to a request, which only a person can; see `Authorizing.decline`."""
-        return await self._authorize(self._authorizing.decline, request, caller)
+        """Say no to a request, which only a person can; see `Requesting.decline`."""
+        return await self._authorize(self._requesting.decline, request, caller)
+
+    def vouch(self, text: str) -> str:
+        """Give what later proves, to every server of this journal, that one of them wrote `text` here."""
+        return self._redactor.vouch(canonical_json([self.namespace, text]))
 
     async def list_requests(self, *, state: str | None = "waiting") -> list[dict[str, Any]]:
         """List what agents asked for; changes nothing."""
-        return await self._authorizing.requests(state)
+        return await self._requesting.requests(state)
 
     async def list_grants(self) -> list[dict[str, Any]]:
         """List what was permitted; changes nothing."""
@@ -614,6 +663,30 @@ class Journal:
     async def preview_grant(self, command: GrantAuthority) -> dict[str, Any]:
         """Show what a grant would permit, for the person who is about to give it; changes nothing."""
         return await self._authorizing.preview(command)
+
+    async def issue_token(self, command: IssueToken, caller: Caller) -> dict[str, Any]:
+        """Put a bearer token on file, which only a person can; see `Tokening.issue`."""
+        return await self._authorize(self._tokening.issue, command, caller)
+
+    async def revoke_token(self, name: str, caller: Caller) -> dict[str, Any]:
+        """Take a bearer token back, which only a person can; see `Tokening.revoke`."""
+        return await self._authorize(self._tokening.revoke, name, caller)
+
+    async def list_tokens(self) -> list[dict[str, Any]]:
+        """List the bearer tokens of this namespace; changes nothing."""
+        return await self.database.read(self._tokening.listed)
+
+    async def bearer(self, sha256: str) -> "Bearer | None":
+        """Tell whom the token with this digest stands for, in whichever namespace; None where for nobody.
+
+        Raises:
+            JournalUnavailable: it cannot be told now.
+        """
+
+        async def work(connection: Connection) -> "Bearer | None":
+            return await self._tokening.bearer(connection, sha256)
+
+        return await self.database.read(work)
 
     async def _authorize(
         self,

@@ -4,11 +4,13 @@ The rooms of a person's commands, beside the ones of agents; see also `restoring
 """
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from counterfoil.store.copy_check import Checked, compare
+from counterfoil.store.copying import Copied, Copier, Progress, carry_gap
 from counterfoil.store.domain.commands import Caller
 from counterfoil.store.domain.granting import NamespaceEvent, NamespaceEventKind
 from counterfoil.store.domain.instants import Instant, micros
@@ -21,15 +23,13 @@ from counterfoil.store.pruning import Pruned, prune_run
 from counterfoil.store.repairing import repair_run, repair_shared
 from counterfoil.store.shared_rows import UnfitRow, unfit_rows
 from counterfoil.store.spool import Spool
-from counterfoil.store.viewing import Viewer
+from counterfoil.store.viewing import Viewer, runs_by_name
 from counterfoil.store.writing import caller_text
 
 if TYPE_CHECKING:
     from counterfoil.store.journal_identity import JournalIdentity
 
 __all__ = ["AcceptedGap", "Backup", "Keeper"]
-
-_RUNS_AT_ONCE = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +143,7 @@ class Keeper:
         now = await self._view.moment()
         before = now - micros(older_than_seconds)
         pruned = Pruned()
-        async for page in self._pages():
+        async for page in runs_by_name(self._view):
             for run in page:
 
                 async def work(connection: Connection, run: Row = run) -> Pruned:
@@ -170,17 +170,31 @@ class Keeper:
         """Add the evidence of an export; see `importing`."""
         return await Importer(self._view).take_in(spool, caller)
 
-    async def _pages(self) -> AsyncIterator[Sequence[Row]]:
-        after = ""
-        while True:
+    async def take_gap_of(self, other: "Keeper") -> None:
+        """Mark this journal as lacking what another one lacks, before that is copied; then open it anew.
 
-            async def page(connection: Connection, after: str = after) -> Sequence[Row]:
-                return await connection.fetch_all(
-                    "runs_page", {"namespace": self._view.namespace, "after": after, "most": _RUNS_AT_ONCE}
-                )
+        Raises:
+            Forbidden: this journal is in use already, or the other one is a backup; nothing was changed.
+        """
+        await carry_gap(other._view, self._view)
 
-            rows = await self._view.database.read(page)
-            if not rows:
-                return
-            yield rows
-            after = rows[-1]["run"]
+    async def copy_from(
+        self, other: "Keeper", caller: Caller, *, tell: Callable[[Progress], None] = lambda _: None
+    ) -> tuple[Copied, Checked]:
+        """Copy this namespace of another journal into this one, then compare; see `copying`, `copy_check`.
+
+        Raises:
+            Forbidden: this journal would not know what the other one lacks; nothing was copied.
+            JournalUnavailable: one of the two cannot be used; what was copied before stays.
+        """
+        copier = Copier(other._view, self._view, identities=(other._identity, self._identity), tell=tell)
+        copied = await copier.copy(caller)
+        return copied, await compare(other._view, self._view, tell=tell)
+
+    async def namespaces(self) -> list[str]:
+        """Name every namespace of this journal that has runs."""
+
+        async def work(connection: Connection) -> list[str]:
+            return [row["namespace"] for row in await connection.fetch_all("namespaces_on_file")]
+
+        return await self._view.database.read(work)

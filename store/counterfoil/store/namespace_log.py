@@ -1,4 +1,4 @@
-"""The log of a namespace's own facts: grants, requests, accepted gaps. A hash chain beside those of runs.
+"""The log of a namespace's own facts: grants, requests, gaps, tokens. A hash chain beside those of runs.
 
 It is made like a run's, under a run of the empty name, which no run can have. Appending to it contends only
 with others that grant, ask or accept in the same namespace.
@@ -19,6 +19,7 @@ from counterfoil.store.domain.granting import (
 )
 from counterfoil.store.domain.grants import Grant, GrantSource, Request
 from counterfoil.store.domain.instants import Instant
+from counterfoil.store.domain.tokens import Token
 from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.rows import to_json
@@ -28,6 +29,7 @@ __all__ = [
     "append",
     "grant_from_row",
     "request_from_row",
+    "token_from_row",
     "verify_namespace",
     "waiting_requests",
 ]
@@ -53,6 +55,12 @@ def request_from_row(row: Row) -> Request:
     return Request(**{name: value for name, value in dict(row).items() if name != "namespace"})
 
 
+def token_from_row(row: Row) -> Token:
+    """Rebuild a token."""
+    data = {name: value for name, value in dict(row).items() if name != "namespace"}
+    return Token(**{**data, "scopes": tuple(json.loads(data["scopes"]))})
+
+
 async def waiting_requests(connection: Connection, namespace: str) -> tuple[Request, ...]:
     """Read what nobody has answered yet, oldest first."""
     rows = await connection.fetch_all("read_requests", {"namespace": namespace, "state": "waiting"})
@@ -67,11 +75,12 @@ async def append(
     caller: str,
     grants: Mapping[str, Grant] | None = None,
     requests: Mapping[str, Request] | None = None,
+    tokens: Mapping[str, Token] | None = None,
 ) -> Book:
     """Append one event and write the rows that follow from it; give the facts as it leaves them.
 
     `make` is given what derives a fresh id of a kind (`grant`, `request`); the facts that the event may
-    touch come in `grants` and `requests`, the waiting requests in any case.
+    touch come in `grants`, `requests` and `tokens`, the waiting requests in any case.
 
     Raises:
         JournalUnavailable: another writer appended meanwhile; the transaction has to be undone.
@@ -82,7 +91,9 @@ async def append(
         await connection.execute("create_namespace", {"namespace": namespace, "head": head})
     event = make(lambda kind: fact_id(kind, namespace, head))
     known = {request.id: request for request in await waiting_requests(connection, namespace)}
-    before = Book(grants=dict(grants or {}), requests={**known, **(requests or {})})
+    before = Book(
+        grants=dict(grants or {}), requests={**known, **(requests or {})}, tokens=dict(tokens or {})
+    )
     after = evolve_book(before, event)
     data = to_json(event.data)
     hashed = event_hash(
@@ -115,6 +126,9 @@ async def append(
             await connection.execute(
                 "save_accepted_gap", {"namespace": namespace, **_plain(gap), "caller": caller}
             )
+    for name, token in after.tokens.items():
+        if before.tokens.get(name) != token:
+            await connection.execute("save_token", _token_row(namespace, token))
     await connection.execute(
         "append_namespace_event",
         {
@@ -141,7 +155,7 @@ async def accepted_in_log(connection: Connection, namespace: str, *, run: str, r
     )
 
 
-def _plain(fact: Grant | Request | Gap) -> dict[str, Any]:
+def _plain(fact: Grant | Request | Gap | Token) -> dict[str, Any]:
     return {name: getattr(fact, name) for name in fact.__slots__}
 
 
@@ -155,6 +169,11 @@ def _grant_row(namespace: str, grant: Grant) -> dict[str, Any]:
     }
 
 
+def _token_row(namespace: str, token: Token) -> dict[str, Any]:
+    row = {**_plain(token), "namespace": namespace, "scopes": to_json(list(token.scopes))}
+    return {"digest": row.pop("sha256"), **row}
+
+
 async def verify_namespace(connection: Connection, row: Row) -> tuple[int, list[str]]:
     """Replay a namespace's own log: how many events, and what is wrong with the chain or the rows."""
     namespace = row["namespace"]
@@ -166,11 +185,13 @@ async def verify_namespace(connection: Connection, row: Row) -> tuple[int, list[
     try:
         stored, replayed = await _stored(connection, namespace), _replayed(rows)
     except (ValueError, KeyError, TypeError):
-        return len(rows), [*faults, f"{where}: grants, requests and gaps cannot be replayed"]
+        return len(rows), [*faults, f"{where}: grants, requests, gaps and tokens cannot be replayed"]
     if stored.grants != replayed.grants:
         faults.append(f"{where}: there are grants that its events do not lead to")
     if stored.requests != replayed.requests:
         faults.append(f"{where}: there are requests that its events do not lead to")
+    if stored.tokens != replayed.tokens:
+        faults.append(f"{where}: there are tokens that its events do not lead to")
     if stored.gaps != replayed.gaps:
         faults.append(
             f"{where}: there are accepted gaps that its events do not lead to "
@@ -195,6 +216,7 @@ async def _stored(connection: Connection, namespace: str) -> Book:
     grants = await connection.fetch_all("read_grants", {"namespace": namespace, "run": None})
     requests = await connection.fetch_all("read_requests", {"namespace": namespace, "state": None})
     gaps = await connection.fetch_all("read_accepted_gaps", {"namespace": namespace})
+    tokens = await connection.fetch_all("read_tokens", {"namespace": namespace})
     return Book(
         grants={row["id"]: grant_from_row(row) for row in grants},
         requests={row["id"]: request_from_row(row) for row in requests},
@@ -204,6 +226,7 @@ async def _stored(connection: Connection, namespace: str) -> Book:
             )
             for row in gaps
         },
+        tokens={row["id"]: token_from_row(row) for row in tokens},
     )
 
 

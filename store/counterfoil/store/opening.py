@@ -1,5 +1,6 @@
 """Opens a journal: the one place that knows which databases there are."""
 
+import hmac
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from counterfoil.store.domain.instants import Reading
 from counterfoil.store.domain.states import Policy
-from counterfoil.store.errors import JournalUnavailable
+from counterfoil.store.errors import Forbidden, JournalUnavailable
 from counterfoil.store.journal import Journal
 from counterfoil.store.journal_identity import JournalIdentity
 from counterfoil.store.limits import Limits
@@ -49,15 +50,20 @@ async def open_journal(
     prober: Prober | None = None,
     is_made: bool = True,
     has_own_clock: bool = True,
+    key_of: Journal | None = None,
 ) -> AsyncIterator[Journal]:
     """Open the journal at `place`, making it where there is none; closed when the block ends.
 
     A path is a SQLite file, a URL a database of PostgreSQL. For that, with `is_made` off none is made, and
-    with `has_own_clock` off `clock` counts and not the database's (for tests).
+    with `has_own_clock` off `clock` counts and not the database's (for tests). With `key_of`, one that has to
+    be made gets the key of that journal, so that one secret has one placeholder in both.
 
     Raises:
+        Forbidden: a journal is there, and it does not have the key of `key_of`.
         JournalUnavailable, UnsupportedVersion: it cannot be used, with the reason. Never a silent new one.
     """
+    if key_of is not None:
+        fresh = replace(fresh, secret=await key_of.database.read(_key))
     fresh_values = {"journal_id": fresh.journal_id, "secret": fresh.secret, "created_at": clock().at}
     database: SqliteDatabase | PostgresDatabase
     if isinstance(place, Path):
@@ -86,7 +92,13 @@ async def open_journal(
             redact_patterns=redact_patterns,
             limits=limits,
             prober=prober,
+            key=None if key_of is None else fresh.secret,
         )
+
+
+async def _key(connection: Connection) -> str:
+    row = await connection.fetch_one("read_journal")
+    return "" if row is None else str(row["secret"])
 
 
 @contextmanager
@@ -128,6 +140,7 @@ def open_journal_directly(
                 redact_patterns=redact_patterns,
                 limits=limits,
                 prober=None,
+                key=None,
             )
         )
 
@@ -143,8 +156,14 @@ async def _journal(
     redact_patterns: tuple[str, ...],
     limits: Limits | None,
     prober: Prober | None,
+    key: str | None,
 ) -> Journal:
-    """Make the journal of an open database, by what it says of itself."""
+    """Make the journal of an open database, by what it says of itself.
+
+    Raises:
+        JournalUnavailable: it does not say that any more.
+        Forbidden: its secrets are compared under another key than `key`, where one is given.
+    """
 
     async def identity(connection: Connection) -> tuple[Row, Row | None]:
         row = await connection.fetch_one("read_journal")
@@ -163,6 +182,12 @@ async def _journal(
             f"{named} is corrupt: its own row cannot be read",
             fix="stop; keep the file as it is, and restore a backup",
         ) from error
+    if key is not None and not hmac.compare_digest(row["secret"], key):
+        raise Forbidden(
+            f"{named} has a key of its own, under which its secrets are compared; a key is given to a "
+            "journal only when it is made",
+            fix="copy without the key, or to a place where no journal is yet",
+        )
     restored_at = None if restore is None else restore["restored_at"]
     return Journal(
         database,
@@ -181,7 +206,7 @@ async def _open_postgres(
 ) -> "PostgresDatabase":
     try:
         # Loaded only where it is used: the driver is an extra, and takes a while to load.
-        from counterfoil.store.postgres.database import open_postgres
+        from counterfoil.store.postgres.opening import open_postgres
         from counterfoil.store.postgres.session import Patience
     except ImportError as error:
         raise JournalUnavailable(

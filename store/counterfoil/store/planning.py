@@ -20,11 +20,11 @@ from counterfoil.store.domain.model import Operation, Party, Run, State
 from counterfoil.store.domain.outlook import Barriers
 from counterfoil.store.domain.plan import Step, make_steps
 from counterfoil.store.domain.untrusted import escape_untrusted
-from counterfoil.store.errors import InvalidArgument
+from counterfoil.store.errors import InvalidArgument, RunDamaged
 from counterfoil.store.journal_identity import JournalIdentity
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.preparing_runs import PreparedContext, prepare_context
-from counterfoil.store.presenting import answer_head, body_shown, without_none
+from counterfoil.store.presenting import answer_head, without_none
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.resolving import criteria_of, no_such_run, satisfying_in
 from counterfoil.store.rows import load_operations, run_from_row
@@ -286,10 +286,7 @@ class Planner:
             "finish_reason": safe(run.finish_reason),
         }
         if run.checkpoint is not None:
-            body = await connection.fetch_one(
-                "read_body", {"namespace": run.namespace, "run": run.run, "digest": run.checkpoint}
-            )
-            shown["checkpoint"] = body_shown(None if body is None else body["body"], detail="checkpoint")
+            shown["checkpoint"] = await self._view.body(connection, run, run.checkpoint, detail="checkpoint")
         return without_none(shown)
 
     async def _runs(self, connection: Connection, command: ResumePlan) -> dict[str, Any]:
@@ -309,14 +306,25 @@ class Planner:
         shown: list[dict[str, Any]] = []
         used = 0
         for row in rows[:most]:
-            run = run_from_row(row)
-            counts, _is_damaged, gone = await self._counts_of(connection, run, now)
-            entry = {
-                **_run_shown(run),
-                "age_seconds": max(0, now - run.created_at) // 1_000_000,
-                "counts": counts,
-                **({"missing": gone} if gone else {}),
-            }
+            try:
+                run = run_from_row(row)
+            except RunDamaged as fault:
+                # Whatever it is, it is not over: the list stays incomplete, and the other runs are served.
+                entry = {
+                    "run": safe(str(row["run"])),
+                    "touched_at": rfc3339(now),
+                    "counts": {State.IN_DOUBT.value: 1},
+                    "operations": 1,
+                    "warnings": [fault.message],
+                }
+            else:
+                counts, _is_damaged, gone = await self._counts_of(connection, run, now)
+                entry = {
+                    **_run_shown(run),
+                    "age_seconds": max(0, now - run.created_at) // 1_000_000,
+                    "counts": counts,
+                    **({"missing": gone} if gone else {}),
+                }
             used += size_of(entry)
             if used > ANSWER_ROOM and shown:
                 break

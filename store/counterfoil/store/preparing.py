@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from counterfoil.store.domain.begin import BeginGiven
-from counterfoil.store.domain.canonical import canonical_json, check_value, digest, fingerprint, plain_json
+from counterfoil.store.domain.canonical import canonical_json, check_value, digest, fingerprint_of, plain_json
 from counterfoil.store.domain.closing import CloseFacts
 from counterfoil.store.domain.commands import (
     RECEIPT_KINDS,
@@ -63,6 +63,22 @@ class Bodies:
         name = digest(text)
         self.texts[name] = text
         return name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Body:
+    """A body as it is kept: its digest, the keyed digest of what was sent, and its canonical form.
+
+    `is_redacted`: a secret was replaced in it, now or before a placeholder of it was sent back.
+    """
+
+    digest: str | None = None
+    keyed: str | None = None
+    is_redacted: bool = False
+    canonical: str | None = None
+
+
+_NO_BODY = _Body()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,24 +158,37 @@ class Preparer:
             raise TooLarge(name, size=len(values), limit=_MOST_ITEMS, unit="items")
         return tuple(text for value in values if (text := self.text(value, name=name)) is not None)
 
-    def body(self, value: Json, bodies: Bodies, *, name: str) -> tuple[str | None, str | None, bool]:
-        """Prepare a body: its digest, the keyed digest of what was sent, and whether a secret was replaced.
+    def body(self, value: Json, bodies: Bodies, *, name: str) -> str | None:
+        """Keep a body, and give its digest; None where nothing was given: an empty object counts as nothing.
 
-        All None where nothing was given; an empty object counts as nothing.
+        Raises:
+            InvalidArgument, TooLarge: naming the field.
         """
+        prepared = self._body(value, bodies, name=name)
+        return None if prepared is None else prepared.digest
+
+    def _body(self, value: Json, bodies: Bodies, *, name: str) -> "_Body | None":
         if value is None or value == {}:
-            return None, None, False
+            return None
         check_value(value, field=name)
         limit = self.limits.of_body(name.rsplit(".", 1)[-1])
-        text = plain_json(value)
-        size = len(text.encode())
+        plain = plain_json(value, is_checked=True)
+        size = len(plain.encode())
         if size > limit:
             raise TooLarge(name, size=size, limit=limit, unit="bytes")
+        # A body may be large, and most hold no secret: then what is stored and what was sent are one text.
+        canonical = canonical_json(value)
+        keyed = self.redactor.keyed_digest_of(canonical)
         redacted = self.redactor.redact(value)
         is_redacted = redacted is not value and redacted != value
-        canonical = canonical_json(redacted)
-        kept = plain_json(redacted) if name in _KEPT_AS_SENT else canonical
-        return bodies.add(kept), self.redactor.keyed_digest(value), is_redacted
+        if is_redacted:
+            plain, canonical = plain_json(redacted), canonical_json(redacted)
+        return _Body(
+            digest=bodies.add(plain if name in _KEPT_AS_SENT else canonical),
+            keyed=keyed,
+            is_redacted=is_redacted or _holds_placeholder(value, canonical),
+            canonical=canonical,
+        )
 
     def description(
         self, action: str, target: str | None, args: Mapping[str, Json] | None, payload: Json, bodies: Bodies
@@ -173,20 +202,19 @@ class Preparer:
         clean_action = clean_action.strip()
         clean_target = self.text(target, name="target")
         clean_target = None if clean_target is None else clean_target.strip()
-        args_digest, args_keyed, args_redacted = self.body(_as_dict(args), bodies, name="args")
-        payload_digest, payload_keyed, payload_redacted = self.body(payload, bodies, name="payload")
-        stored_args = self.redactor.redact(_as_dict(args)) if args_digest is not None else None
+        args_body = self._body(_as_dict(args), bodies, name="args") or _NO_BODY
+        payload_body = self._body(payload, bodies, name="payload") or _NO_BODY
         return Description(
             action=clean_action,
             target=clean_target,
             target_folded="" if clean_target is None else fold_target(clean_target),
-            args_digest=args_digest,
-            args_keyed=args_keyed,
-            args_redacted=args_redacted or _holds_placeholder(stored_args, self.redactor),
-            payload_digest=payload_digest,
-            payload_keyed=payload_keyed,
-            payload_redacted=payload_redacted or _holds_placeholder(payload, self.redactor),
-            fingerprint=fingerprint(clean_action, clean_target, stored_args),
+            args_digest=args_body.digest,
+            args_keyed=args_body.keyed,
+            args_redacted=args_body.is_redacted,
+            payload_digest=payload_body.digest,
+            payload_keyed=payload_body.keyed,
+            payload_redacted=payload_body.is_redacted,
+            fingerprint=fingerprint_of(clean_action, clean_target, args_body.canonical),
         )
 
     def begin(self, command: BeginOperation, bodies: Bodies) -> BeginGiven:
@@ -196,7 +224,7 @@ class Preparer:
             InvalidArgument, TooLarge: naming the field; nothing was stored.
         """
         run, key = self.name(command.run, name="run"), self.name(command.key, name="key")
-        context, _keyed, _redacted = self.body(_as_dict(command.context), bodies, name="context")
+        context = self.body(_as_dict(command.context), bodies, name="context")
         depends_on = tuple(self.name(other, name="depends_on") for other in command.depends_on)
         if key in depends_on:
             raise InvalidArgument("depends_on", "names this step itself", accepted="keys of other steps")
@@ -260,7 +288,7 @@ class Preparer:
             return None
         terms = LookupTerms(
             tool=self.text(lookup.tool, name="lookup.tool"),
-            args_digest=self.body(_as_dict(lookup.args), bodies, name="lookup.args")[0],
+            args_digest=self.body(_as_dict(lookup.args), bodies, name="lookup.args"),
             instructions=self.text(lookup.instructions, name="lookup.instructions"),
             probe=self.text(lookup.probe, name="lookup.probe"),
             conclusive=lookup.conclusive,
@@ -272,7 +300,7 @@ class Preparer:
             return None
         return UndoTerms(
             tool=self.text(undo.tool, name="undo.tool"),
-            args_digest=self.body(_as_dict(undo.args), bodies, name="undo.args")[0],
+            args_digest=self.body(_as_dict(undo.args), bodies, name="undo.args"),
             instructions=self.text(undo.instructions, name="undo.instructions"),
         )
 
@@ -295,7 +323,7 @@ class Preparer:
             external_id=external_id,
             performed_at=performed_at,
             url=self.text(given.url, name="url"),
-            evidence_digest=self.body(_as_dict(given.evidence), bodies, name="evidence")[0],
+            evidence_digest=self.body(_as_dict(given.evidence), bodies, name="evidence"),
             final=given.final,
             source=given.source,
             # What the server itself found is its own evidence, whatever name it goes by.
@@ -306,7 +334,7 @@ class Preparer:
             ),
             attempt=attempt_number(given.attempt),
             satisfies=satisfaction_text(self.texts(given.satisfies, name="satisfies"), ()),
-            result_digest=self.body(given.result, bodies, name="result")[0],
+            result_digest=self.body(given.result, bodies, name="result"),
         )
 
     def failure(self, command: RecordFailure, bodies: Bodies) -> FailureFacts:
@@ -322,7 +350,7 @@ class Preparer:
             effect=command.effect,
             error=self.text(command.error, name="error") or "",
             evidence=evidence,
-            evidence_digest=self.body(evidence, bodies, name="evidence")[0],
+            evidence_digest=self.body(evidence, bodies, name="evidence"),
             retryable=command.retryable,
             retry_after_seconds=duration(command.retry_after_seconds, name="retry_after_seconds", least=0),
         )
@@ -412,14 +440,21 @@ def _as_dict(value: Mapping[str, Json] | None) -> dict[str, Json] | None:
     return None if value is None else dict(value)
 
 
-def _holds_placeholder(value: Json, redactor: Redactor) -> bool:
-    """Tell whether a body holds a placeholder of this journal: it stands for a value that is not here."""
+def _holds_placeholder(value: Json, canonical: str) -> bool:
+    """Tell whether a body holds a placeholder: it stands for a value that is not here."""
+    return _PLACEHOLDER_BEGINNING in canonical and _has_placeholder(value)
+
+
+_PLACEHOLDER_BEGINNING = "[redacted:"
+
+
+def _has_placeholder(value: Json) -> bool:
     if isinstance(value, str):
-        return "[redacted:" in value
+        return _PLACEHOLDER_BEGINNING in value
     if isinstance(value, dict):
-        return any(_holds_placeholder(part, redactor) for part in value.values())
+        return any(map(_has_placeholder, value.values()))
     if isinstance(value, list):
-        return any(_holds_placeholder(part, redactor) for part in value)
+        return any(map(_has_placeholder, value))
     return False
 
 

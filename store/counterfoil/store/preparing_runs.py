@@ -167,5 +167,5 @@ def prepare_progress(command: RecordProgress, *, prepare: Preparer, bodies: Bodi
         attempt=attempt_number(command.attempt),
         message=prepare.text(command.message, name="message"),
         fraction=None if fraction is None else float(fraction),
-        checkpoint=prepare.body(checkpoint, bodies, name="checkpoint")[0],
+        checkpoint=prepare.body(checkpoint, bodies, name="checkpoint"),
     )

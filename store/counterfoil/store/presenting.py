@@ -110,6 +110,15 @@ def body_gone(recorded: str) -> dict[str, Any]:
     }
 
 
+def body_damaged(recorded: str) -> dict[str, Any]:
+    """Say that a body is not what was recorded any more: nothing may be sent by it."""
+    return {
+        "damaged": True,
+        "digest": recorded,
+        "note": "cannot be read any more: `counterfoil verify` tells what is damaged",
+    }
+
+
 def answer_head(next_: str, reason: str, now: Instant, state: State | None = None) -> dict[str, Any]:
     """Give what every answer begins with: the moment, the verb, its reason and what to do."""
     return {
@@ -153,8 +162,11 @@ class Presenter:
             "send_before": rfc3339(attempt.lease_until),
         }
 
-    def doubt(self, operation: Operation, now: Instant, lookup_args: str | None) -> dict[str, Any]:
-        """Show how to find out: where to look, since when, from when an empty look counts, which key."""
+    def doubt(self, operation: Operation, now: Instant, lookup_args: Json) -> dict[str, Any]:
+        """Show how to find out: where to look, since when, from when an empty look counts, which key.
+
+        `lookup_args` are the lookup's args as they are shown.
+        """
         newest = operation.newest
         until = settle_until(operation, now, self._policy)
         return without_none(
@@ -175,7 +187,7 @@ class Presenter:
         until = repeat_until(operation, self._policy)
         return None if until is None else rfc3339(until)
 
-    def lookup(self, operation: Operation, args: str | None) -> dict[str, Any] | None:
+    def lookup(self, operation: Operation, args: Json) -> dict[str, Any] | None:
         """Show the declared lookup."""
         lookup = operation.terms.lookup
         if lookup is None:
@@ -183,7 +195,7 @@ class Presenter:
         return without_none(
             {
                 "tool": _safe(lookup.tool),
-                "args": body_shown(args, detail="lookup"),
+                "args": args,
                 "instructions": _safe(lookup.instructions, limit=1_000),
                 "probe": _safe(lookup.probe),
                 "conclusive": True if lookup.conclusive else None,

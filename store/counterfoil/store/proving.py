@@ -10,6 +10,7 @@ from counterfoil.store.domain.canonical import digest
 from counterfoil.store.domain.events import Event, EventKind, evolve_run
 from counterfoil.store.domain.grants import held_grants
 from counterfoil.store.domain.model import Operation, Run
+from counterfoil.store.errors import RunDamaged
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.pruning import bodies_of
 from counterfoil.store.replaying import events_by_operation, grant_uses, read_log, replay, rows_problem
@@ -51,7 +52,9 @@ async def prove_run(connection: Connection, place: Mapping[str, str]) -> ProvedR
     if row is None:
         proved.faults.append(Fault(text=f"{name}: the run's row is gone{_RESTORE}"))
         return proved
-    broken = first_fault(rows, **place, last_seq=row["last_seq"], head=row["head"])
+    broken = first_fault(
+        rows, namespace=place["namespace"], run=place["run"], last_seq=row["last_seq"], head=row["head"]
+    )
     if broken is not None:
         proved.faults.append(Fault(text=f"{name}: {broken.problem}"))
     by_operation, unreadable = events_by_operation(rows)
@@ -187,7 +190,7 @@ def _differing(row: Row, rows: Sequence[Row], replayed: Run) -> list[str]:
     """Name the columns of a run's row that are not what its log makes of them, its place in the log apart."""
     try:
         stored = run_from_row(row)
-    except (ValueError, TypeError, LookupError, AttributeError):
+    except RunDamaged:
         return ["it cannot be read"]
     differing = [name for name in RUN_FACTS if getattr(replayed, name) != getattr(stored, name)]
     created = sum(event["kind"] == EventKind.OPERATION_CREATED.value for event in rows)

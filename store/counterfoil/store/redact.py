@@ -63,7 +63,15 @@ class Redactor:
 
     def keyed_digest(self, value: Json) -> str:
         """Give `hmac-sha256:<hex>` of a whole value as it came, by which bodies are compared."""
-        return "hmac-sha256:" + self._hmac(b"body", canonical_json(value).encode()).hex()
+        return self.keyed_digest_of(canonical_json(value))
+
+    def keyed_digest_of(self, canonical: str) -> str:
+        """Give the keyed digest of a value whose canonical form is at hand."""
+        return "hmac-sha256:" + self._hmac(b"body", canonical.encode()).hex()
+
+    def vouch(self, text: str) -> str:
+        """Give what later proves that `text` was written by one who has this key."""
+        return self._hmac(b"vouch", text.encode("utf-8", "surrogatepass")).hex()
 
     def is_own_placeholder(self, value: Json) -> bool:
         """Tell whether `value` is a placeholder that a redactor with this key made."""
@@ -71,6 +79,10 @@ class Redactor:
             return False
         digits = value[-29:-1]
         return hmac.compare_digest(digits[20:], self._seal(digits[:20]))
+
+    def has_key_of(self, other: "Redactor") -> bool:
+        """Tell whether both work under one key, so that one secret has one placeholder."""
+        return hmac.compare_digest(self._key, other._key)
 
     def redact(self, value: Json) -> Json:
         """Give `value` with every secret in it replaced, or `value` itself where there is none.
@@ -92,6 +104,8 @@ class Redactor:
         return redacted
 
     def _replaced(self, text: str, spans: Iterable[Span]) -> str:
+        if spans == ():
+            return text
         parts: list[str] = []
         done = 0
         for start, end, label in spans:

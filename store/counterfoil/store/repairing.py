@@ -86,7 +86,13 @@ async def _whole_log(connection: Connection, place: dict[str, str]) -> dict[str,
     """Give a run's events by operation; none where its chain does not hold."""
     row = await connection.fetch_one("read_run", place)
     log = await read_log(connection, place)
-    if row is None or first_fault(log, **place, last_seq=row["last_seq"], head=row["head"]) is not None:
+    if (
+        row is None
+        or first_fault(
+            log, namespace=place["namespace"], run=place["run"], last_seq=row["last_seq"], head=row["head"]
+        )
+        is not None
+    ):
         return {}
     events, unreadable = events_by_operation(log)
     return {} if unreadable else events

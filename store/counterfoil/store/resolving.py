@@ -5,18 +5,20 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from counterfoil.store.domain.begin import BeginGiven
+from counterfoil.store.domain.canonical import digest
 from counterfoil.store.domain.commands import Criterion
 from counterfoil.store.domain.criteria import criteria_from_text
 from counterfoil.store.domain.events import EventKind
 from counterfoil.store.domain.failures import FailureFacts
 from counterfoil.store.domain.model import Operation, Party, Run
 from counterfoil.store.domain.untrusted import escape_untrusted
-from counterfoil.store.errors import Ambiguous, InvalidArgument, NotFound
+from counterfoil.store.errors import Ambiguous, BodyDamaged, InvalidArgument, NotFound
 from counterfoil.store.preparing import Reference
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.rows import load_operation, load_operations, refuse_lost, to_json
 
 __all__ = [
+    "as_recorded",
     "criteria_of",
     "dependencies_of",
     "has_claimed",
@@ -203,22 +205,34 @@ async def was_called(
     return row is not None
 
 
-async def read_body(connection: Connection, operation: Operation, digest: str) -> str | None:
-    """Read a body's JSON text; None where it was removed."""
+async def read_body(connection: Connection, owner: Operation | Run, name: str) -> str | None:
+    """Read the JSON text of a body by its digest; None where it was removed.
+
+    Raises:
+        BodyDamaged: it is not the text that was recorded.
+    """
     row = await connection.fetch_one(
-        "read_body", {"namespace": operation.namespace, "run": operation.run, "digest": digest}
+        "read_body", {"namespace": owner.namespace, "run": owner.run, "digest": name}
     )
-    return None if row is None else row["body"]
+    return None if row is None else as_recorded(row["body"], name, what="a body")
+
+
+def as_recorded(text: str, name: str, *, what: str) -> str:
+    """Give a text that was kept under its digest.
+
+    Raises:
+        BodyDamaged: it is another text.
+    """
+    if digest(text) != name:
+        raise BodyDamaged(what)
+    return text
 
 
 async def criteria_of(connection: Connection, run: Run | None) -> tuple[Criterion, ...]:
     """Read the criteria that a run is held against."""
     if run is None or run.criteria is None:
         return ()
-    row = await connection.fetch_one(
-        "read_body", {"namespace": run.namespace, "run": run.run, "digest": run.criteria}
-    )
-    return criteria_from_text(None if row is None else row["body"])
+    return criteria_from_text(await read_body(connection, run, run.criteria))
 
 
 async def satisfying_in(connection: Connection, place: Mapping[str, str]) -> tuple[Operation, ...]:

@@ -1,4 +1,4 @@
-"""Puts a journal back from a backup, and marks what it cannot know.
+"""Puts a journal back from a backup, and marks what it cannot know; also where others put it back.
 
 Between the backup and now the journal that was lost may have granted, finished and decided anything. So in
 the file put back every lease is ended, and the moment is noted: from then on, begins answer
@@ -8,7 +8,7 @@ the file put back every lease is ended, and the moment is noted: from then on, b
 import os
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import AbstractAsyncContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from counterfoil.store.domain.instants import Instant, Reading
 from counterfoil.store.domain.model import Operation, Outcome, Party, State
 from counterfoil.store.domain.states import Policy
 from counterfoil.store.errors import Forbidden
+from counterfoil.store.journal import Journal
 from counterfoil.store.opening import Fresh, open_journal
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.protocol import Connection, Database, Row
@@ -39,7 +40,7 @@ from counterfoil.store.sqlite.place import (
 from counterfoil.store.sqlite.waiting import LockWait
 from counterfoil.store.writing import Change, RunPlace, caller_text, carry_out
 
-__all__ = ["Restored", "restore_journal"]
+__all__ = ["Restored", "mark_restored", "restore_journal"]
 
 _UNUSED = Fresh(journal_id="unused", secret="0" * 64)
 """No journal is made here: the copy is one."""
@@ -86,7 +87,8 @@ async def restore_journal(
             Path(temporary), fresh=_UNUSED, namespace="default", policy=policy, clock=clock
         ) as journal:
             verification = await journal.reader.verify()
-            backed_up_at, restored_at, ended = await _mark(journal.database, clock, policy, caller)
+            backed_up_at, restored_at = await _note(journal.database, clock)
+            ended = await _end_all_leases(journal.database, clock, policy, caller)
 
         def put_in_place() -> list[str]:
             _take_mode(temporary, path)
@@ -105,6 +107,39 @@ async def restore_journal(
         operations=verification.operations,
         leases_ended=ended,
         moved=tuple(moved),
+        faults=verification.faults,
+    )
+
+
+async def mark_restored(
+    opened: Callable[[], AbstractAsyncContextManager[Journal]],
+    *,
+    clock: Callable[[], Reading],
+    policy: Policy,
+    caller: Caller,
+) -> Restored:
+    """Mark the journal that `opened` opens as put back by other means, such as a database's own tools.
+
+    What was done between the newest that it holds and now counts as missing, as after `restore_journal`.
+
+    Raises:
+        JournalUnavailable, UnsupportedVersion: there is no journal, or it cannot be used.
+    """
+    async with opened() as journal:
+        facts = await journal.database.facts()
+        backed_up_at, restored_at = await _note(journal.database, clock)
+    # Opened anew, as by everybody from now on: whoever opened it before the note is refused.
+    async with opened() as journal:
+        ended = await _end_all_leases(journal.database, clock, policy, caller)
+        verification = await journal.reader.verify()
+    return Restored(
+        path=facts.get("path") or facts["location"],
+        backed_up_at=backed_up_at,
+        restored_at=restored_at,
+        runs=verification.runs,
+        operations=verification.operations,
+        leases_ended=ended,
+        moved=(),
         faults=verification.faults,
     )
 
@@ -133,10 +168,8 @@ def _take_mode(temporary: str, path: str) -> None:
         raw.execute(f"PRAGMA journal_mode = {mode}").fetchall()
 
 
-async def _mark(
-    database: Database, clock: Callable[[], Reading], policy: Policy, caller: Caller
-) -> tuple[Instant, Instant, int]:
-    """Note the restore and end every lease; give the backup's moment, the restore's, and how many ended."""
+async def _note(database: Database, clock: Callable[[], Reading]) -> tuple[Instant, Instant]:
+    """Note that the journal was put back; give the moments of the newest that it holds and of the note."""
 
     async def note(connection: Connection) -> tuple[Instant, Instant]:
         backup = await connection.fetch_one("read_backup")
@@ -146,24 +179,33 @@ async def _mark(
             raise LookupError("a journal without its own row")
         latest = touch["touched_at"] or backup["created_at"]
         # Later than all that is on file, whatever the clock says: what comes after it is known by that.
-        restored_at = max(clock().at, latest + 1, 0 if before is None else before["restored_at"] + 1)
+        restored_at = max(
+            connection.now(clock()).at, latest + 1, 0 if before is None else before["restored_at"] + 1
+        )
         backed_up_at = backup["backed_up_at"] or latest
         await connection.execute("save_restore", {"restored_at": restored_at, "backed_up_at": backed_up_at})
         await connection.execute("end_backup")
         return backed_up_at, restored_at
 
+    return await database.write(note)
+
+
+async def _end_all_leases(
+    database: Database, clock: Callable[[], Reading], policy: Policy, caller: Caller
+) -> int:
+    """End every lease, so that no holder of before takes its attempt up again; give how many ended."""
+
     async def runs(connection: Connection) -> list[Row]:
         return list(await connection.fetch_all("all_runs"))
 
-    moments = await database.write(note)
     ended = 0
     for run in await database.read(runs):
 
         async def work(connection: Connection, run: Row = run) -> int:
-            return await _end_leases(connection, run, clock(), policy, caller)
+            return await _end_leases(connection, run, connection.now(clock()), policy, caller)
 
         ended += await database.write(work)
-    return *moments, ended
+    return ended
 
 
 async def _end_leases(connection: Connection, run: Row, now: Reading, policy: Policy, caller: Caller) -> int:

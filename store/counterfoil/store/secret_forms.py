@@ -84,6 +84,7 @@ _BEGINNINGS: Final = (
     ("vault_token", "hvb.", f"{_RUN}{{16,}}"),
     ("atlassian_token", "ATATT3", "[A-Za-z0-9_=-]{20,}"),
     ("postman_key", "PMAK-", f"{_RUN}{{20,}}"),
+    ("counterfoil_token", "cft_", f"{_RUN}{{40,}}"),
     ("age_key", "AGE-SECRET-KEY-1", "[A-Z0-9]{20,}"),
 )
 

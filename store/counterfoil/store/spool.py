@@ -58,11 +58,20 @@ _MEMBERS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One line of the file: its number, from 1, and what it says."""
+    """One line of the file: its number, from 1, and what it says.
+
+    What was read from another journal has no lines, and `place` says in words where it stands there.
+    """
 
     number: int
     type: str
     value: Mapping[str, Any]
+    place: str | None = None
+
+    @property
+    def where(self) -> str:
+        """Where it stands, for whoever is told what is wrong with it."""
+        return self.place or f"line {self.number}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +102,10 @@ class Spool:
 
 
 def in_line(
-    number: int, problem: str, *, accepted: str = "an export as `counterfoil export` writes it"
+    where: int | str, problem: str, *, accepted: str = "an export as `counterfoil export` writes it"
 ) -> InvalidArgument:
-    """Make the fault for a line of the file."""
-    return InvalidArgument(f"line {number}", problem, accepted=accepted)
+    """Make the fault for a line of the file, by its number or by words for where it stands."""
+    return InvalidArgument(f"line {where}" if isinstance(where, int) else where, problem, accepted=accepted)
 
 
 def read_spool(file: BinaryIO) -> Spool:

@@ -1,18 +1,19 @@
 """What checks and plans share: one operation looked at as it stands now among the others of its run."""
 
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from counterfoil.store.domain.commands import Caller
+from counterfoil.store.domain.commands import Caller, Json
 from counterfoil.store.domain.instants import Instant, Reading, rfc3339
-from counterfoil.store.domain.model import Assurance, Operation, Party, State
+from counterfoil.store.domain.model import Assurance, Operation, Party, Run, State
 from counterfoil.store.domain.plan import Step, make_steps
 from counterfoil.store.domain.states import Policy
 from counterfoil.store.domain.untrusted import escape_untrusted, safe_value
+from counterfoil.store.errors import BodyDamaged
 from counterfoil.store.preparing import Preparer
-from counterfoil.store.presenting import Presenter, without_none
+from counterfoil.store.presenting import Presenter, body_damaged, body_gone, body_shown, without_none
 from counterfoil.store.protocol import Connection, Database, Row
 from counterfoil.store.resolving import read_body
 from counterfoil.store.rows import load_operations, run_from_row
@@ -25,11 +26,13 @@ __all__ = [
     "damaged_shown",
     "history_entry",
     "party_of",
+    "runs_by_name",
     "safe",
     "size_of",
 ]
 
 _MOST_AROUND = 1_000
+_RUNS_AT_ONCE = 200
 
 ANSWER_ROOM = 7_000
 """Characters of JSON that the entries of one page may take, so that the whole answer stays under 10,000."""
@@ -103,12 +106,34 @@ class Viewer:
                 missing += other.depends_on
         return tuple(around.values())
 
-    async def lookup_args(self, connection: Connection, operation: Operation) -> str | None:
-        """Read the args of the declared lookup."""
+    async def lookup_args(self, connection: Connection, operation: Operation) -> Json:
+        """Show the args of the declared lookup."""
         lookup = operation.terms.lookup
         if lookup is None or lookup.args_digest is None:
             return None
-        return await read_body(connection, operation, lookup.args_digest)
+        return await self.body(connection, operation, lookup.args_digest, detail="lookup")
+
+    async def body(
+        self,
+        connection: Connection,
+        owner: Operation | Run,
+        digest: str,
+        *,
+        detail: str,
+        must_be_whole: bool = False,
+    ) -> Json:
+        """Show a recorded body; what was removed or is damaged is named by its digest, and the rest served.
+
+        Raises:
+            BodyDamaged: it is damaged, and `must_be_whole`.
+        """
+        try:
+            text = await read_body(connection, owner, digest)
+        except BodyDamaged:
+            if must_be_whole:
+                raise
+            return body_damaged(digest)
+        return body_gone(digest) if text is None else body_shown(text, detail=detail)
 
     async def doubt(self, connection: Connection, operation: Operation, now: Instant) -> dict[str, Any]:
         """Show how to find out whether the effect happened."""
@@ -158,6 +183,22 @@ class Viewer:
                 {"tool": safe(undo.tool), "instructions": safe(undo.instructions), "detail": "undo"}
             )
         return without_none(entry)
+
+
+async def runs_by_name(view: Viewer) -> AsyncIterator[Sequence[Row]]:
+    """Give the runs of a namespace, some at a time, in the order of their names."""
+    after = ""
+    while True:
+        place = {"namespace": view.namespace, "after": after, "most": _RUNS_AT_ONCE}
+
+        async def page(connection: Connection, place: dict[str, object] = place) -> Sequence[Row]:
+            return await connection.fetch_all("runs_page", place)
+
+        rows = await view.database.read(page)
+        if not rows:
+            return
+        yield rows
+        after = rows[-1]["run"]
 
 
 def damaged_shown(operation: Operation) -> dict[str, Any]:

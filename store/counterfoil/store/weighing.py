@@ -26,7 +26,7 @@ from counterfoil.store.gaps import gap_in
 from counterfoil.store.namespace_log import grant_from_row
 from counterfoil.store.presenting import without_none
 from counterfoil.store.protocol import Connection
-from counterfoil.store.resolving import read_body
+from counterfoil.store.resolving import as_recorded, read_body
 
 __all__ = [
     "Bench",
@@ -43,11 +43,15 @@ _MOST_SHOWN = 3
 
 
 async def context_of(connection: Connection, namespace: str, digest: str | None) -> dict[str, Json] | None:
-    """Read a context by its digest."""
+    """Read a context by its digest.
+
+    Raises:
+        BodyDamaged: it is not the context that was recorded.
+    """
     if digest is None:
         return None
     row = await connection.fetch_one("read_context", {"namespace": namespace, "digest": digest})
-    return None if row is None else json.loads(row["body"])
+    return None if row is None else json.loads(as_recorded(row["body"], digest, what="a context"))
 
 
 async def today_of(

@@ -6,7 +6,9 @@ Whatever is refused names the field and the accepted form, and never repeats the
 import difflib
 import math
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -55,31 +57,60 @@ def take_arguments(model: type[_Model], given: Any, *, limits: Limits) -> _Model
         raise _as_fault(model, error) from None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Form:
+    """What a member may be: a list of models, a model, any JSON, or else what `kinds` says."""
+
+    kinds: frozenset[Any]
+    item: type[Closed] | None
+    nested: type[Closed] | None
+    is_any: bool
+
+    @property
+    def is_container(self) -> bool:
+        return dict in self.kinds or list in self.kinds
+
+
+@cache
+def _forms(model: type[BaseModel]) -> Mapping[str, _Form]:
+    """Give the form of each member of `model`; a model never changes, and every call asks."""
+    return {name: _form(field.annotation) for name, field in model.model_fields.items()}
+
+
+def _form(annotation: Any) -> _Form:
+    kinds = frozenset(_kinds(annotation))
+    models = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Closed)]
+    return _Form(
+        kinds=kinds,
+        item=_item_model(annotation),
+        nested=models[0] if models else None,
+        is_any=annotation is Any,
+    )
+
+
 def _prepare(model: type[BaseModel], given: Mapping[str, Any], path: str, limits: Limits) -> dict[str, Any]:
     """Give the members of `given` that count, with JSON text read where an object or list is meant."""
     prepared: dict[str, Any] = {}
+    forms = _forms(model)
     for name, value in given.items():
-        field = f"{path}{_plain(name)}"
-        if name not in model.model_fields:
-            raise _unknown(field, name, model.model_fields)
+        form = forms.get(name)
+        if form is None:
+            raise _unknown(f"{path}{_plain(name)}", name, forms)
         if value is None:
             continue
-        annotation = model.model_fields[name].annotation
-        kinds = set(_kinds(annotation))
-        if item := _item_model(annotation):
-            prepared[name] = _objects(item, value, field, limits)
-        elif dict in kinds or list in kinds:
-            prepared[name] = _container(field, value, kinds, limits)
-        elif nested := next(
-            (kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Closed)), None
-        ):
+        field = f"{path}{name}"
+        if form.item is not None:
+            prepared[name] = _objects(form.item, value, field, limits)
+        elif form.is_container:
+            prepared[name] = _container(field, value, form.kinds, limits)
+        elif form.nested is not None:
             members = value
             if isinstance(value, str):
                 members = _from_text(field, value, dict, "an object", limits)
             if not isinstance(members, dict):
                 raise InvalidArgument(field, f"is {_kind(value)}", accepted="an object")
-            prepared[name] = _prepare(nested, members, f"{field}.", limits)
-        elif annotation is Any:
+            prepared[name] = _prepare(form.nested, members, f"{field}.", limits)
+        elif form.is_any:
             _check_body(field, value, limits)
             prepared[name] = value
         else:
@@ -116,7 +147,7 @@ def _objects(model: type[Closed], value: Any, field: str, limits: Limits) -> lis
     return prepared
 
 
-def _container(field: str, value: Any, kinds: set[Any], limits: Limits) -> Any:
+def _container(field: str, value: Any, kinds: Set[Any], limits: Limits) -> Any:
     wanted, accepted = (dict, "an object") if dict in kinds else (list, 'a list of strings, like ["a", "b"]')
     if isinstance(value, str):
         value = _from_text(field, value, wanted, accepted, limits)
@@ -166,7 +197,7 @@ def _check_scalar(field: str, value: Any, limits: Limits) -> None:
 def _check_body(field: str, value: Any, limits: Limits) -> None:
     """Refuse a body that cannot be kept exactly as it was given, or is too large."""
     check_value(value, field=field)
-    size = len(plain_json(value).encode())
+    size = len(plain_json(value, is_checked=True).encode())
     limit = limits.of_body(field.rpartition(".")[2])
     if size > limit:
         raise TooLarge(field, size=size, limit=limit, unit="bytes")

@@ -85,6 +85,10 @@ class Journal(Protocol):
         """Say no to a request, if the caller is a person."""
         ...
 
+    def vouch(self, text: str) -> str:
+        """Give what later proves, to every server of this journal, that one of them wrote `text` here."""
+        ...
+
     async def find_operations(self, command: FindOperations, caller: Caller) -> dict[str, Any]:
         """Search for operations; changes nothing."""
         ...

@@ -14,7 +14,7 @@ from typing import Any
 
 from counterfoil.store.domain.json_numbers import integer_text
 
-__all__ = ["LONGEST_ANSWER", "bounded", "length", "sendable", "written"]
+__all__ = ["LONGEST_ANSWER", "bounded", "length", "sendable", "told", "written"]
 
 LONGEST_ANSWER = 9_500
 """Characters of compact JSON; leaves room under 10,000 for what names the cuts."""
@@ -41,11 +41,12 @@ _LONG_TEXT = 1_500
 _LONG_INTEGER_BITS = 2_000
 """About 600 digits, the least that Python always writes."""
 _MARK = "… [cut]"
+_COMPACT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def written(value: Any) -> str:
     """Give `value` as compact JSON."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return _COMPACT.encode(value)
 
 
 def sendable(answer: dict[str, Any]) -> dict[str, Any]:
@@ -53,11 +54,17 @@ def sendable(answer: dict[str, Any]) -> dict[str, Any]:
 
     Integers of thousands of digits become text, half characters a mark, numbers that are not finite null.
     """
+    return _sendable(answer)[0]
+
+
+def _sendable(answer: dict[str, Any]) -> tuple[dict[str, Any], str]:
     try:
-        written(answer).encode()
+        text = written(answer)
+        text.encode()
     except ValueError:
-        return {name: _plain(value) for name, value in answer.items()}
-    return answer
+        answer = {name: _plain(value) for name, value in answer.items()}
+        text = written(answer)
+    return answer, text
 
 
 def _plain(value: Any) -> Any:
@@ -84,11 +91,16 @@ def bounded(answer: dict[str, Any], *, way: str) -> dict[str, Any]:
 
     `way` says how a caller gets what was cut.
     """
-    answer = sendable(answer)
+    return told(answer, way=way)[0]
+
+
+def told(answer: dict[str, Any], *, way: str) -> tuple[dict[str, Any], str]:
+    """Give `answer` as `bounded` does, and as text: what was written to measure it is what is sent."""
     ordered = {name: answer[name] for name in _FIRST if name in answer}
     ordered.update((name, value) for name, value in answer.items() if name not in ordered)
-    if length(ordered) <= LONGEST_ANSWER:
-        return ordered
+    ordered, text = _sendable(ordered)
+    if len(text) <= LONGEST_ANSWER:
+        return ordered, text
     ordered = copy.deepcopy(ordered)
     shortened: dict[str, dict[str, Any]] = {}
     while (excess := length(ordered) - LONGEST_ANSWER) > 0:
@@ -102,7 +114,7 @@ def bounded(answer: dict[str, Any], *, way: str) -> dict[str, Any]:
         if ordered.get("complete") is True:
             ordered["complete"] = False
         ordered["shortened"] = list(shortened.values())
-    return ordered
+    return ordered, written(ordered)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,6 +73,11 @@ class Call:
         return any(effect.rule.fail_closed for effect in self.effects)
 
     @property
+    def is_readable(self) -> bool:
+        """Tell whether what is sent could be found at all: otherwise equal words may mean another effect."""
+        return all(effect.is_readable for effect in self.effects)
+
+    @property
     def is_known(self) -> bool:
         """Tell whether what is sent was known before the call."""
         return all(effect.is_known for effect in self.effects)
@@ -133,12 +138,17 @@ def _described(effect: Effect) -> dict[str, Any]:
     return {name: value for name, value in told.items() if value is not None}
 
 
-def identity_of(call: Call, *, redact: Callable[[Any], Any]) -> tuple[str, str, Mapping[str, Any]]:
+def identity_of(
+    call: Call, *, redact: Callable[[Any], Any], call_id: str | None = None
+) -> tuple[str, str, Mapping[str, Any]]:
     """Give the key that any later session would derive, the digest in it, and the args as they are sent.
 
-    Secrets are taken out first: one that was renewed makes no other effect, and no digest can tell it.
+    Secrets are taken out first: one that was renewed makes no other effect, and no digest can tell it. Where
+    what is sent cannot be found, the client's own id is all that tells one call from the next.
     """
     args = _sendable(dict(call.args), redact)
+    if not call.is_readable and call_id is not None:
+        args = {**args, "call": call_id}
     digest = _digest([call.action, args])
     readable = _UNREADABLE.sub("-", str(redact(call.target or "")))[:80].strip("-")
     key = call.own_key or f"{_UNREADABLE.sub('-', call.action)[:60]}:{readable}:{digest[:20]}"

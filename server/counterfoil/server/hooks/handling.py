@@ -27,9 +27,7 @@ _MOST_SECONDS = 25
 _RECEIPT_TRIES = 3
 
 
-def handle(
-    name: str, raw: bytes, flags: Mapping[str, str | None], dialect: "Dialect | None" = None
-) -> int:
+def handle(name: str, raw: bytes, flags: Mapping[str, str | None], dialect: "Dialect | None" = None) -> int:
     """Handle the event `name` that came as `raw`; give the exit code.
 
     It is 0, and a deny is in the output, except where a client's `dialect` says otherwise.

@@ -130,7 +130,7 @@ class HookJournal:
         return await self._begin(call, identity)
 
     def _identity(self, call: Call, run: str) -> _Identity:
-        key, mark, args = identity_of(call, redact=self.journal.hidden)
+        key, mark, args = identity_of(call, redact=self.journal.hidden, call_id=self.event.call_id)
         return _Identity(run=run, key=key, mark=mark, args=args)
 
     async def _on_file(self, identity: _Identity) -> tuple[HeldAttempt, ...]:

@@ -8,6 +8,7 @@ import click
 from counterfoil.server.faults import fault_text, without_secrets
 from counterfoil.server.logs import logger
 from counterfoil.server.people.connecting import config, demo, serve
+from counterfoil.server.people.copying import copy
 from counterfoil.server.people.criteria import spec
 from counterfoil.server.people.deciding import close, reconcile
 from counterfoil.server.people.doctor import doctor
@@ -24,6 +25,7 @@ from counterfoil.server.people.proving import verify
 from counterfoil.server.people.relaying import gateway
 from counterfoil.server.people.request import Request
 from counterfoil.server.people.teaching import TeachingGroup, with_json, with_settings
+from counterfoil.server.people.tokens import token
 from counterfoil.server.people.watching import tail
 from counterfoil.server.settings import SettingsError
 from counterfoil.server.version import version
@@ -36,9 +38,9 @@ _REFUSED, _USAGE, _UNAVAILABLE, _INTERRUPTED = 1, 2, 3, 130
 _SECTIONS = {
     "Look": ("runs", "plan", "show", "find", "tail", "spec"),
     "Settle": ("reconcile", "close", "release", "finish"),
-    "Permit": ("requests", "grant"),
+    "Permit": ("requests", "grant", "token"),
     "Care": ("check", "doctor", "verify", "backup", "restore", "prune", "migrate"),
-    "Move": ("export", "import"),
+    "Move": ("copy", "export", "import"),
     "Connect": ("serve", "gateway", "config", "install", "uninstall", "hook", "demo"),
 }
 
@@ -82,6 +84,7 @@ for _command in (
     finish,
     grant,
     requests,
+    token,
     check,
     doctor,
     verify,
@@ -89,6 +92,7 @@ for _command in (
     restore,
     prune,
     migrate,
+    copy,
     export,
     import_,
     serve,

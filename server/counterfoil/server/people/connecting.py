@@ -7,7 +7,7 @@ import sys
 import click
 
 from counterfoil.server.clients import CLIENTS, server_command
-from counterfoil.server.main import HTTP_REFUSAL, run_server
+from counterfoil.server.main import run_server
 from counterfoil.server.people.output import tell, write, write_json
 from counterfoil.server.people.request import Request
 from counterfoil.server.people.teaching import teaching_command
@@ -19,22 +19,34 @@ _PASSED_ON = ("journal", "namespace", "config")
 
 
 @teaching_command(
-    short="MCP over stdio, as a client starts it",
-    examples=["counterfoil", "counterfoil serve --tools core", "counterfoil serve --journal /srv/journal.db"],
+    short="MCP over stdio, as a client starts it, or over HTTP",
+    examples=[
+        "counterfoil",
+        "counterfoil serve --tools core",
+        "counterfoil serve --journal /srv/journal.db",
+        "counterfoil serve --http 127.0.0.1:8080",
+    ],
 )
 @click.option(
     "--tools",
     type=click.Choice(["core", "all"]),
     help="Which tools are offered: the six core ones, or all (the default).",
 )
-@click.option("--http", metavar="HOST:PORT", help="Not in this version, which serves stdio only.")
+@click.option("--http", metavar="HOST:PORT", help="Serve Streamable HTTP there, at /mcp, for many clients.")
 def serve(request: Request, *, tools: str | None, http: str | None) -> int:
     """Serve MCP over stdin and stdout; a client starts this itself.
 
     It ends with its client: when stdin closes, or at SIGTERM, SIGINT or SIGHUP.
+
+    With --http it serves MCP at http://HOST:PORT/mcp until a signal comes, and answers the calls under way
+    first. On loopback that needs no authentication; any other address needs [http] in the configuration.
     """
     if http is not None:
-        raise click.UsageError(HTTP_REFUSAL)
+        from counterfoil.server.http.serving import serve_http
+        from counterfoil.server.version import version
+
+        request.flags["tools"] = tools
+        return serve_http(request.settings, http, version=version())
     return run_server({**request.flags, "tools": tools})
 
 

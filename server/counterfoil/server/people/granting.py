@@ -24,7 +24,7 @@ from counterfoil.store.domain.untrusted import escape_untrusted
 if TYPE_CHECKING:
     from counterfoil.store.journal import Journal
 
-__all__ = ["grant", "requests"]
+__all__ = ["Duration", "grant", "requests", "with_journal"]
 
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _CLAIM = (
@@ -34,7 +34,9 @@ _CLAIM = (
 _SHOWN = 1_500
 
 
-class _Duration(click.ParamType[float, Any]):
+class Duration(click.ParamType[float, Any]):
+    """A duration as a person writes it, in seconds."""
+
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
@@ -66,7 +68,7 @@ class _Duration(click.ParamType[float, Any]):
     metavar="CONSTRAINT",
     help="Only where args hold it: 'args.amount <= 100', 'args.currency == \"EUR\"'. May be repeated.",
 )
-@click.option("--for", "lasts", type=_Duration(), metavar="DURATION", help="It ends after 90s, 15m, 2h, 7d.")
+@click.option("--for", "lasts", type=Duration(), metavar="DURATION", help="It ends after 90s, 15m, 2h, 7d.")
 @click.option("--until", metavar="TIME", help="It ends then: 2026-11-29T17:00:00Z.")
 @click.option("--from", "from_", metavar="TIME", help="It begins then.")
 @click.option(
@@ -137,7 +139,7 @@ def grant(
 def _grant(request: Request, command: GrantAuthority, secret: str | None) -> int:
     is_person = brings_secret(request.settings, secret_file=secret)
     if not is_person and is_at_terminal():
-        shown = _with_journal(request, lambda journal: journal.preview_grant(command))
+        shown = with_journal(request, lambda journal: journal.preview_grant(command))
         accepted = [shown[name] for name in ("key", "operation") if name in shown]
         if command.request is not None:
             accepted.append(command.request)
@@ -149,7 +151,7 @@ def _grant(request: Request, command: GrantAuthority, secret: str | None) -> int
         is_person = True
         command = replace(command, seen=shown["seen"])
     caller = request.caller("grant", is_person=is_person)
-    answer = _with_journal(request, lambda journal: journal.grant(command, caller))
+    answer = with_journal(request, lambda journal: journal.grant(command, caller))
     is_granted = answer["next"] == "continue"
     if not is_person:
         tell(_CLAIM + (f": {answer['request']}." if "request" in answer else "."))
@@ -163,7 +165,7 @@ def _grant(request: Request, command: GrantAuthority, secret: str | None) -> int
 def _revoke(request: Request, command: RevokeGrant, secret: str | None) -> int:
     is_person = brings_secret(request.settings, secret_file=secret)
     if not is_person and is_at_terminal():
-        shown = _with_journal(request, lambda journal: journal.list_grants())
+        shown = with_journal(request, lambda journal: journal.list_grants())
         lines = [line for line in shown if line["grant"] == command.grant.strip()]
         page = show.rendered(show.facts(_pairs(lines[0]))) if lines else "This journal has no such grant."
         question = (
@@ -175,7 +177,7 @@ def _revoke(request: Request, command: RevokeGrant, secret: str | None) -> int:
             return 1
         is_person = True
     caller = request.caller("grant", is_person=is_person)
-    answer = _with_journal(request, lambda journal: journal.revoke(command, caller))
+    answer = with_journal(request, lambda journal: journal.revoke(command, caller))
     if request.as_json:
         write_json(answer)
     else:
@@ -192,12 +194,12 @@ def _revoke(request: Request, command: RevokeGrant, secret: str | None) -> int:
 def requests(request: Request, *, every: bool, of_grants: bool) -> int:
     """List the requests that wait for `counterfoil grant`, oldest first; or the grants."""
     if of_grants:
-        found = _with_journal(request, lambda journal: journal.list_grants())
+        found = with_journal(request, lambda journal: journal.list_grants())
         name, headings = "grants", ("grant", "what", "until, uses", "holds")
         rows = [[line["grant"], _what(line), _limits(line), line["holds"]] for line in found]
     else:
         state = None if every else "waiting"
-        found = _with_journal(request, lambda journal: journal.list_requests(state=state))
+        found = with_journal(request, lambda journal: journal.list_requests(state=state))
         name, headings = "requests", ("request", "what", "asked", "why")
         rows = [
             [
@@ -293,7 +295,9 @@ def _say(answer: Mapping[str, Any]) -> None:
     write(show.rendered(show.facts(pairs)))
 
 
-def _with_journal(request: Request, work: Callable[["Journal"], Awaitable[Any]]) -> Any:
+def with_journal(request: Request, work: Callable[["Journal"], Awaitable[Any]]) -> Any:
+    """Carry `work` out on the journal that is there."""
+
     async def carry_out() -> Any:
         async with request.journal() as journal:
             return await work(journal)

@@ -120,6 +120,7 @@ def migrate(request: Request) -> int:
         "counterfoil restore backup.db --force                what lies there is moved aside",
         "counterfoil restore --accept-gap weekly-report/2026-W48",
         "counterfoil restore --accept-gap --all",
+        "counterfoil restore --mark                           a database that its own tools put back",
     ],
 )
 @click.argument("file", type=click.Path(path_type=Path), required=False)
@@ -131,6 +132,7 @@ def migrate(request: Request) -> int:
     flag_value="",
     help="A person's word that operations of this run may be attempted, whatever the backup missed.",
 )
+@click.option("--mark", is_flag=True, help="The journal was put back by other means: only mark it.")
 @click.option("--all", "every", is_flag=True, help="With --accept-gap: of every run, also of new ones.")
 @click.option(
     "--operator-secret-file",
@@ -143,6 +145,7 @@ def restore(
     *,
     force: bool,
     accept_gap: str | None,
+    mark: bool,
     every: bool,
     operator_secret_file: str | None,
 ) -> int:
@@ -155,7 +158,14 @@ def restore(
     by one with `grant` or `reconcile`, or with --accept-gap for a run or for all. Only a person does.
 
     Stop the servers first: one that has the old file open goes on refusing until it is started again.
+
+    With --mark nothing is put back: the journal that is there was, by whatever means (a copy of the file, a
+    dump or a standby of the database), and is marked as if this command had done it.
     """
+    if mark:
+        if accept_gap is not None or every or file is not None or force:
+            raise click.UsageError("--mark goes alone: it restores nothing and accepts nothing.")
+        return _mark(request)
     if accept_gap is None:
         if every or file is None:
             raise click.UsageError("Name the backup to restore, or what to accept with --accept-gap.")
@@ -175,7 +185,7 @@ def _restore(request: Request, file: Path, *, force: bool) -> int:
         raise InvalidArgument(
             "journal",
             "is a database, which is restored with its own tools",
-            accepted="a journal in a file; for PostgreSQL see docs/postgresql.md",
+            accepted="a journal in a file; for a database `counterfoil restore --mark` afterwards",
         )
     target = settings.journal_path
     stamp = re.sub(r"\D", "", rfc3339(read_clock().at))[:14]
@@ -192,7 +202,26 @@ def _restore(request: Request, file: Path, *, force: bool) -> int:
             aside=f"replaced-{stamp}" if force else None,
         )
 
-    restored = anyio.run(work)
+    return _tell_restored(request, anyio.run(work))
+
+
+def _mark(request: Request) -> int:
+    from counterfoil.server.clock import read_clock
+    from counterfoil.server.opener import policy_of
+    from counterfoil.store.restoring import mark_restored
+
+    async def work() -> "Restored":
+        return await mark_restored(
+            request.journal,
+            clock=read_clock,
+            policy=policy_of(request.settings),
+            caller=request.caller("restore"),
+        )
+
+    return _tell_restored(request, anyio.run(work))
+
+
+def _tell_restored(request: Request, restored: "Restored") -> int:
     faults = list(restored.faults)
     if request.as_json:
         write_json(

@@ -33,6 +33,7 @@ __all__ = [
     "differences",
     "digest",
     "fingerprint",
+    "fingerprint_of",
     "parse_json",
     "plain_json",
 ]
@@ -222,13 +223,14 @@ def canonical_json(value: Json, *, field: str = "value", max_depth: int = _WRAPP
     return text
 
 
-def plain_json(value: Json) -> str:
+def plain_json(value: Json, *, is_checked: bool = False) -> str:
     """Write `value` as JSON: members in their order, doubles as they are, integers exact at any size.
 
     Raises:
-        InvalidArgument: as `check_value`.
+        InvalidArgument: as `check_value`, unless `is_checked`: that has taken the value before.
     """
-    check_value(value, field="value", max_depth=_WRAPPED_DEPTH)
+    if not is_checked:
+        check_value(value, field="value", max_depth=_WRAPPED_DEPTH)
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except ValueError:  # an integer too long for str() is the only cause left
@@ -261,10 +263,15 @@ def fingerprint(action: str, target: str | None, args: Mapping[str, Json] | None
     Raises:
         InvalidArgument: for args that `check_value` refuses.
     """
+    args_text = canonical_json(dict(args), field="args", max_depth=MAX_DEPTH) if args else None
+    return fingerprint_of(action, target, args_text)
+
+
+def fingerprint_of(action: str, target: str | None, args_text: str | None) -> str:
+    """Give the fingerprint where the canonical form of the args is at hand; None stands for none."""
     action_text = canonical_json(action, field="action")
     target_text = canonical_json(target or None, field="target")
-    args_text = canonical_json(dict(args), field="args", max_depth=MAX_DEPTH) if args else "null"
-    return "v1:" + digest(f'["{_FINGERPRINT_TAG}",{action_text},{target_text},{args_text}]')
+    return "v1:" + digest(f'["{_FINGERPRINT_TAG}",{action_text},{target_text},{args_text or "null"}]')
 
 
 def args_digest(args: Mapping[str, Json] | None) -> str:

@@ -19,6 +19,7 @@ __all__ = [
     "FindOperations",
     "FinishRun",
     "GrantAuthority",
+    "IssueToken",
     "Json",
     "Lookup",
     "OperationRef",
@@ -399,6 +400,16 @@ class GrantAuthority:
     why: str | None = None
     seen: str | None = None
     by_elicitation: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssueToken:
+    """A bearer token to be: what it is called, the SHA-256 of what it is, and how far and long it goes."""
+
+    name: str
+    sha256: str
+    scopes: tuple[str, ...]
+    lasts_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The log of what belongs to no run: grants given and revoked, requests made and answered, gaps accepted.
+"""The log of what belongs to no run: grants and tokens given and revoked, requests answered, gaps accepted.
 
 Events are plain JSON as in `events`; `evolve_book` is the only place that makes facts out of them.
 """
@@ -13,6 +13,7 @@ from typing import Any
 from counterfoil.store.domain.canonical import canonical_json
 from counterfoil.store.domain.grants import Grant, GrantSource, Request
 from counterfoil.store.domain.instants import Instant
+from counterfoil.store.domain.tokens import Token
 
 __all__ = ["Book", "Gap", "NamespaceEvent", "NamespaceEventKind", "evolve_book", "fact_id"]
 
@@ -27,6 +28,8 @@ class NamespaceEventKind(StrEnum):
     GRANT_GIVEN = "grant_given"
     GRANT_REVOKED = "grant_revoked"
     GAP_ACCEPTED = "gap_accepted"
+    TOKEN_ISSUED = "token_issued"
+    TOKEN_REVOKED = "token_revoked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +56,12 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Book:
-    """All grants and requests of a namespace, by id, and its accepted gaps, by restore and run."""
+    """All grants, requests and tokens of a namespace, by id, and its accepted gaps, by restore and run."""
 
     grants: Mapping[str, Grant] = field(default_factory=dict)
     requests: Mapping[str, Request] = field(default_factory=dict)
     gaps: Mapping[tuple[Instant, str], Gap] = field(default_factory=dict)
+    tokens: Mapping[str, Token] = field(default_factory=dict)
 
 
 def fact_id(kind: str, *parts: str) -> str:
@@ -101,6 +105,12 @@ def evolve_book(book: Book, event: NamespaceEvent) -> Book:
         case NamespaceEventKind.GAP_ACCEPTED:
             gap = Gap(run=data["run"], restored_at=data["restored_at"], accepted_at=event.at)
             return replace(book, gaps={**book.gaps, (gap.restored_at, gap.run): gap})
+        case NamespaceEventKind.TOKEN_ISSUED:
+            token = Token(**{**data, "scopes": tuple(data["scopes"])})
+            return replace(book, tokens={**book.tokens, token.id: token})
+        case NamespaceEventKind.TOKEN_REVOKED:
+            over = replace(book.tokens[data["token"]], revoked_at=event.at)
+            return replace(book, tokens={**book.tokens, over.id: over})
 
 
 def answers(grant: Grant, request: Request) -> bool:

@@ -1,193 +1,58 @@
 """A journal in PostgreSQL: a pool of connections, serializable transactions, lost races run again."""
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
-from weakref import WeakValueDictionary
 
 import anyio
 import anyio.lowlevel
 import psycopg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.failpoints import failpoint
-from counterfoil.store.postgres.address import FORM, shown_url
 from counterfoil.store.postgres.faults import (
+    LOCK_NOT_AVAILABLE,
     busy,
     closed,
     is_connection_lost,
     is_lost_race,
+    is_statement_gone,
     is_taken_key,
     sqlstate_of,
 )
-from counterfoil.store.postgres.migrations import load_steps, migrate, schema_version
 from counterfoil.store.postgres.session import (
+    Begun,
     Patience,
+    Place,
     Session,
     SilentServer,
     answered,
     driver_fault,
-    newer_schema,
 )
 from counterfoil.store.postgres.transaction import Transaction
-from counterfoil.store.postgres.translation import translated
 from counterfoil.store.protocol import Work
-from counterfoil.store.statements import Statements, load_statements
+from counterfoil.store.statements import Statements
 
-__all__ = ["PostgresDatabase", "open_postgres"]
+__all__ = ["PostgresDatabase"]
 
 Result = TypeVar("Result")
-
-_CONNECTIONS: Final = 10
-"""At most so many for one server: a transaction takes milliseconds, and PostgreSQL allows a hundred."""
-
-_IDLE_SECONDS: Final = 60.0
-"""After this long an unused connection is closed: each MCP client starts a server, most of them idle."""
 
 _TAKEN_KEYS: Final = 3
 """So often a taken key is put down to a race; one that is still taken then is a mistake of this program."""
 
-_DEFAULTS: Final[Mapping[str, str]] = {
-    "application_name": "counterfoil",
-    "connect_timeout": "5",
-    # A host that is gone without a word is noticed by TCP itself after half a minute.
-    "keepalives_idle": "10",
-    "keepalives_interval": "5",
-    "keepalives_count": "4",
-    "tcp_user_timeout": "30000",
-    # After a failover the old primary must not be taken for the journal.
-    "target_session_attrs": "read-write",
-}
-
-
-_CLAIM: Final = "SELECT 1 FROM runs WHERE namespace = %(namespace)s AND run = %(run)s FOR NO KEY UPDATE"
-"""Said first where a race for the run was lost before: who comes too late learns it now, not at the end."""
-
-Run = tuple[str, str]
-"""A run by namespace and name."""
-
 
 class _Retry(Exception):
-    """The transaction came to nothing, and may be run again; `run` is the run for which a race was lost."""
+    """The transaction came to nothing, and may be run again."""
 
-    def __init__(self, cause: psycopg.Error | SilentServer, *, run: Run | None = None) -> None:
+    def __init__(self, cause: psycopg.Error | SilentServer) -> None:
         super().__init__()
         self.cause = cause
-        self.run = run
-
-
-async def open_postgres(
-    url: str,
-    *,
-    fresh_values: Mapping[str, Any],
-    is_made: bool = True,
-    gives_time: bool = True,
-    patience: Patience | None = None,
-    most_connections: int = _CONNECTIONS,
-    statements: Statements | None = None,
-    steps: tuple[tuple[str, ...], ...] | None = None,
-) -> "PostgresDatabase":
-    """Open the journal in the database that `url` names; bring its schema up to date.
-
-    Where there is no journal a new one is made, filled with `fresh_values` (its id, the time it was made, its
-    key), unless `is_made` is False. `gives_time`: the server's clock is the journal's; False is for tests.
-
-    Raises:
-        JournalUnavailable: the server cannot be reached or cannot keep the promises, or there is no journal.
-        UnsupportedVersion: the journal's schema is newer than this program.
-    """
-    patience = patience or Patience()
-    statements = load_statements(dialect="postgresql") if statements is None else statements
-    steps = load_steps() if steps is None else steps
-    try:
-        shown = shown_url(url)
-        given = {name: str(value) for name, value in conninfo_to_dict(url).items() if value is not None}
-    except (ValueError, psycopg.ProgrammingError):
-        # Not told on: the message of either may repeat a part of a password.
-        raise JournalUnavailable("the journal's URL cannot be read", fix=f"give {FORM}") from None
-    conninfo = make_conninfo(**{**_DEFAULTS, **given})
-    await _prepare(
-        conninfo, shown, steps, fresh_values, is_made=is_made, gives_time=gives_time, patience=patience
-    )
-    pool = AsyncConnectionPool(
-        conninfo,
-        connection_class=Session,
-        kwargs={"autocommit": True},
-        min_size=1,
-        max_size=most_connections,
-        max_idle=_IDLE_SECONDS,
-        timeout=patience.busy_seconds,
-        # A server that is back is noticed within this, with or without calls.
-        reconnect_timeout=patience.busy_seconds,
-        open=False,
-        name="counterfoil",
-    )
-    with anyio.CancelScope(shield=True):
-        await pool.open()
-    return PostgresDatabase(
-        pool,
-        shown=shown,
-        statements=translated(statements),
-        known=len(steps),
-        gives_time=gives_time,
-        patience=patience,
-    )
-
-
-async def _prepare(
-    conninfo: str,
-    shown: str,
-    steps: tuple[tuple[str, ...], ...],
-    fresh_values: Mapping[str, Any],
-    *,
-    is_made: bool,
-    gives_time: bool,
-    patience: Patience,
-) -> None:
-    """Make sure that the newest known schema is there and that the server makes commits durable."""
-    statement = "connecting"
-    try:
-        session = await answered(Session.opened(conninfo), patience)
-        try:
-            statement = "migrating"
-            version = await schema_version(session, patience)
-            if version == 0 and not is_made:
-                raise JournalUnavailable(
-                    f"there is no journal at {shown}",
-                    fix="a server makes it when a client first calls a tool, or `counterfoil migrate` does; "
-                    "if there should be one, check --journal (`counterfoil doctor` shows what counts)",
-                )
-            if version > len(steps):
-                raise newer_schema(version, known=len(steps))
-            await migrate(session, steps, fresh_values, patience=patience, gives_time=gives_time)
-            statement = "beginning"
-            await session.begin(is_read_only=False, patience=patience, known=len(steps))
-        finally:
-            session.give_up()
-    except SilentServer as error:
-        raise driver_fault(error, statement=statement) from error
-    except psycopg.Error as error:
-        if statement == "connecting" and sqlstate_of(error) is None:
-            raise _unreachable(error, shown) from error
-        raise driver_fault(error, statement=statement) from error
-
-
-def _unreachable(error: psycopg.Error, shown: str) -> JournalUnavailable:
-    # What the driver says names host, user and database, never the password; it tells a person what to mend.
-    said = " ".join(str(error).split())[:300]
-    return JournalUnavailable(
-        f"{shown} cannot be reached; nothing was recorded; the driver says: {said}",
-        fix="do not act; check that the server runs and that URL, user and password are right, "
-        "then send the same call again",
-        retryable=True,
-    )
 
 
 class PostgresDatabase:
-    """The `Database` of one journal in PostgreSQL; made by `open_postgres`."""
+    """The `Database` of one journal in PostgreSQL; made by `opening.py`."""
 
     def __init__(
         self,
@@ -206,8 +71,12 @@ class PostgresDatabase:
         self._gives_time = gives_time
         self._patience = patience
         self._is_closed = False
+        self._prepares = True
+        """Off once a prepared statement was not where it was prepared."""
         self._lent = 0
-        self._turns: WeakValueDictionary[Run, anyio.Lock] = WeakValueDictionary()
+        self._turn = anyio.Lock()
+        self._began: Begun | None = None
+        self._confirmed: Mapping[str, Any] | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -256,41 +125,46 @@ class PostgresDatabase:
             await self._pool.close()
 
     async def _repeated(self, work: Work[Result], *, is_read_only: bool) -> Result:
-        """Run `work` until it goes through; who has lost a race for a run takes turns from then on."""
+        """Run `work` until it goes through; who has lost a race stands in line from then on."""
         # What follows is shielded nearly everywhere: who was cancelled before begins nothing.
         await anyio.lowlevel.checkpoint()
         deadline = anyio.current_time() + self._patience.statement_seconds
-        run: Run | None = None
-        lost = taken = 0
-        while True:
-            try:
-                async with self._turn(run, deadline), self._session() as session:
-                    return await self._once(session, work, is_read_only=is_read_only, claimed=run)
-            except _Retry as again:
-                cause, run = again.cause, again.run or run
-                taken += is_taken_key(cause)
-                if anyio.current_time() >= deadline or taken > _TAKEN_KEYS:
-                    raise driver_fault(cause, statement="the work") from cause
-            # The first to commit wins a race, so in each round somebody does; the others give it some room.
-            await anyio.sleep(min(0.001 * 2**lost, 0.05) if lost else 0)
-            lost += 1
+        lost = taken = broken = 0
+        async with AsyncExitStack() as line:
+            while True:
+                place = Place.after(lost)
+                try:
+                    async with self._session() as session:
+                        seconds = deadline - anyio.current_time()
+                        return await self._once(
+                            session, work, is_read_only=is_read_only, place=place, line_seconds=seconds
+                        )
+                except _Retry as again:
+                    cause = again.cause
+                    self._prepares = self._prepares and not is_statement_gone(cause)
+                    if anyio.current_time() >= deadline or taken + is_taken_key(cause) > _TAKEN_KEYS:
+                        raise driver_fault(cause, statement="the work") from cause
+                    taken += is_taken_key(cause)
+                    if is_connection_lost(cause):
+                        await anyio.sleep(min(0.001 * 2**broken, 0.05))
+                        broken += 1
+                    else:
+                        lost += 1
+                        if lost == 1:
+                            await line.enter_async_context(self._in_line(deadline))
 
     @asynccontextmanager
-    async def _turn(self, run: Run | None, deadline: float) -> AsyncIterator[None]:
-        """Let those of this process that lost a race for `run` go one by one, holding no connection."""
-        if run is None:
-            yield
-            return
-        turn = self._turns.setdefault(run, anyio.Lock())
+    async def _in_line(self, deadline: float) -> AsyncIterator[None]:
+        """Let those of this process that lost a race go one by one, holding no connection meanwhile."""
         try:
             with anyio.fail_after(max(0, deadline - anyio.current_time())):
-                await turn.acquire()
+                await self._turn.acquire()
         except TimeoutError as error:
             raise busy() from error
         try:
             yield
         finally:
-            turn.release()
+            self._turn.release()
 
     @asynccontextmanager
     async def _session(self) -> AsyncIterator[Session]:
@@ -304,6 +178,8 @@ class PostgresDatabase:
         except PoolTimeout as error:
             raise self._none_free() from error
         self._lent += 1
+        if not self._prepares:
+            session.prepare_threshold = None
         try:
             yield session
         finally:
@@ -326,21 +202,31 @@ class PostgresDatabase:
         )
 
     async def _once(
-        self, session: Session, work: Work[Result], *, is_read_only: bool, claimed: Run | None
+        self, session: Session, work: Work[Result], *, is_read_only: bool, place: Place, line_seconds: float
     ) -> Result:
         patience = self._patience
+        # Asked for before the snapshot is taken, which then has to show it.
+        confirmed = self._confirmed
         try:
-            begun = await session.begin(is_read_only=is_read_only, patience=patience, known=self._known)
-            if claimed is not None and not is_read_only:
-                namespace, run = claimed
-                await answered(session.execute(_CLAIM, {"namespace": namespace, "run": run}), patience)
+            begun = await session.begin(
+                is_read_only=is_read_only,
+                patience=patience,
+                known=self._known,
+                place=place,
+                line_seconds=line_seconds,
+            )
         except psycopg.Error as error:
             # Nothing was done yet: one that broke while nobody used it is no reason to refuse the call.
-            if is_connection_lost(error) or is_lost_race(error):
+            if (
+                is_connection_lost(error)
+                or is_lost_race(error)
+                or (place is Place.ALONE and sqlstate_of(error) == LOCK_NOT_AVAILABLE)
+            ):
                 raise _Retry(error) from error
             raise driver_fault(error, statement="BEGIN") from error
         except SilentServer as error:
             raise driver_fault(error, statement="BEGIN") from error
+        self._refuse_another_past(begun)
         if not is_read_only:
             failpoint("after_begin")
         transaction = Transaction(
@@ -351,28 +237,40 @@ class PostgresDatabase:
             is_read_only=is_read_only,
         )
         try:
+            if not session.is_trusted:
+                await _look_for(confirmed, transaction, session)
+                session.is_trusted = True
             result = await work(transaction)
         except Exception as error:
             if (lost_to := transaction.lost_to) is not None and _may_repeat(lost_to):
-                raise _Retry(lost_to, run=transaction.run) from error
+                raise _Retry(lost_to) from error
             raise
         finally:
             transaction.end()
         if (lost_to := transaction.lost_to) is not None:
             if _may_repeat(lost_to):
-                raise _Retry(lost_to, run=transaction.run)
+                raise _Retry(lost_to)
             raise driver_fault(lost_to, statement="the work") from lost_to
         if not is_read_only:
-            await self._commit(session, transaction)
+            await self._commit(session, transaction, has_standby=begun.has_standby)
+            self._confirmed = transaction.appended or self._confirmed
         return result
 
-    async def _commit(self, session: Session, transaction: Transaction) -> None:
+    def _refuse_another_past(self, begun: Begun) -> None:
+        """Refuse a journal that was marked as put back since it was opened: who opened it knows of no gap."""
+        self._began = self._began or begun
+        if begun.restored_at != self._began.restored_at:
+            raise JournalUnavailable(
+                "the journal was restored meanwhile; nothing was recorded", fix="start the server again"
+            )
+
+    async def _commit(self, session: Session, transaction: Transaction, *, has_standby: bool) -> None:
         failpoint("before_commit")
         try:
-            await session.commit_now(self._patience)
+            await session.commit_now(self._patience, has_standby=has_standby)
         except psycopg.Error as error:
             if _may_repeat(error):
-                raise _Retry(error, run=transaction.run) from error
+                raise _Retry(error) from error
             # A commit whose answer was lost may have happened.
             is_unknown = is_connection_lost(error) or sqlstate_of(error) == "57014"
             raise driver_fault(error, statement="COMMIT", recorded=None if is_unknown else False) from error
@@ -381,8 +279,29 @@ class PostgresDatabase:
         failpoint("after_commit")
 
 
+async def _look_for(confirmed: Mapping[str, Any] | None, transaction: Transaction, session: Session) -> None:
+    """Make sure that a database still has the newest event whose commit was confirmed to this server.
+
+    A new connection may lead elsewhere than the last one: to a standby that was behind, an old primary that
+    came back, or a database that was set back. None of them can tell that of itself.
+    """
+    if confirmed is None:
+        return
+    place = {name: confirmed[name] for name in ("namespace", "run")}
+    event = await transaction.fetch_one("read_events", {**place, "after": confirmed["seq"] - 1, "most": 1})
+    if event is None or (event["seq"], event["hash"]) != (confirmed["seq"], confirmed["hash"]):
+        # The next one may lead elsewhere.
+        session.give_up()
+        raise JournalUnavailable(
+            "the database lacks what it had confirmed to this server: it was set back, or one that was "
+            "behind has taken its place; nothing was recorded",
+            fix="do not act; let an operator look what was lost and run `counterfoil restore --mark`; "
+            "then start the server again",
+        )
+
+
 def _may_repeat(error: BaseException) -> bool:
-    return is_lost_race(error) or is_taken_key(error)
+    return is_lost_race(error) or is_taken_key(error) or is_statement_gone(error)
 
 
 _FACTS: Final = """

@@ -8,10 +8,12 @@ from counterfoil.store.errors import Fault, JournalUnavailable
 from counterfoil.store.statements import StatementRefused
 
 __all__ = [
+    "LOCK_NOT_AVAILABLE",
     "closed",
     "fault_for",
     "is_connection_lost",
     "is_lost_race",
+    "is_statement_gone",
     "is_taken_key",
     "silent",
     "sqlstate_of",
@@ -52,6 +54,7 @@ _FAULTS: Final[dict[str, tuple[str, str, bool]]] = {
 }
 _UNREACHABLE: Final = ("the database cannot be reached, or its connection was lost", _LATER, True)
 
+LOCK_NOT_AVAILABLE: Final = "55P03"
 _LOST: Final = ("08", "57P", "25P03", "25P04")
 
 
@@ -68,6 +71,11 @@ def is_lost_race(error: BaseException) -> bool:
 def is_taken_key(error: BaseException) -> bool:
     """Tell whether a unique key was taken: another writer's doing where it came between read and write."""
     return sqlstate_of(error) == "23505"
+
+
+def is_statement_gone(error: BaseException) -> bool:
+    """Tell whether a prepared statement is gone: a pooler lends another server for each transaction."""
+    return sqlstate_of(error) in ("26000", "42P05")
 
 
 def is_connection_lost(error: BaseException) -> bool:

@@ -6,6 +6,7 @@ depends on who used the connection before, and that message costs one round trip
 
 from collections.abc import Awaitable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Final, Self, TypeVar
 
 import anyio
@@ -24,6 +25,7 @@ __all__ = [
     "SCHEMA",
     "Begun",
     "Patience",
+    "Place",
     "Session",
     "SilentServer",
     "answered",
@@ -33,6 +35,24 @@ __all__ = [
 
 SCHEMA: Final = "counterfoil"
 """The schema that holds the tables: made by the first migration, and never mixed with others' tables."""
+
+_SEEN: Final = "SELECT pg_logical_emit_message(true, 'counterfoil', ''); "
+"""Writes a few bytes, so that the commit behind it waits for the standby, and with it for all before it.
+
+A commit whose wait was cancelled, or that its server had on disk when it crashed, is seen by others although
+no standby has it. A transaction that only reads waits for nothing: a call sent again would find its own
+record here and be told that it is kept, and a failover would prove that wrong.
+"""
+
+_LINE: Final = f"""
+    SET LOCAL lock_timeout = {{lock_timeout}};
+    LOCK TABLE {SCHEMA}.schema_version IN {{mode}} MODE;
+"""
+"""Takes a writer's place among the others; see `Place`.
+
+It comes before the first SELECT, and so before the snapshot: what those before committed is seen. To ask for
+an advisory lock is a SELECT, which would see what was there before the wait, and lose again.
+"""
 
 Result = TypeVar("Result")
 
@@ -53,12 +73,33 @@ class Patience:
     silence_seconds: float = 25.0
 
 
+class Place(Enum):
+    """Beside which other writers a transaction runs: the mode of its lock on the schema's version.
+
+    `FREE`: beside all but one that is alone. `IN_LINE`: as well, but one after the other of those in line, of
+    whatever server. `ALONE`: beside nobody, so that it cannot lose a race. Who reads only is barred by none.
+    """
+
+    FREE = "ROW SHARE"
+    IN_LINE = "SHARE UPDATE EXCLUSIVE"
+    ALONE = "EXCLUSIVE"
+
+    @classmethod
+    def after(cls, lost: int) -> "Place":
+        """Give the place of one that has lost so many races."""
+        return (cls.FREE, cls.IN_LINE, cls.ALONE)[min(lost, 2)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
     """What the server said when a transaction began."""
 
     at: Instant
     schema_version: int
+    has_standby: bool
+    """Whether the server lets commits wait for a synchronous standby."""
+    restored_at: Instant | None
+    """When the journal was last put back, None where it never was."""
 
 
 class SilentServer(Exception):
@@ -89,6 +130,8 @@ class Session(psycopg.AsyncConnection[DictRow]):
         self.row_factory = dict_row
         self.warned: list[str] = []
         """The SQLSTATEs of the warnings that came since the list was emptied."""
+        self.is_trusted = False
+        """Whether it was seen to lead to a database that has what this server was confirmed before."""
         self.add_notice_handler(self._note)
         self.adapters.register_dumper(int, _WholeNumber)
         self.adapters.register_dumper(bool, _WholeNumber)
@@ -103,15 +146,25 @@ class Session(psycopg.AsyncConnection[DictRow]):
         """Connect outside the pool."""
         return await cls.connect(conninfo, autocommit=True)
 
-    async def begin(self, *, is_read_only: bool, patience: Patience, known: int) -> Begun:
+    async def begin(
+        self,
+        *,
+        is_read_only: bool,
+        patience: Patience,
+        known: int,
+        place: Place = Place.FREE,
+        line_seconds: float = 0.0,
+    ) -> Begun:
         """Begin a transaction, and look at what may have changed since the last one.
+
+        `place`: beside which other writers; `line_seconds`: how long at most to stand in line for it.
 
         Raises:
             JournalUnavailable: the server would not make a commit durable, or the journal is not there.
             UnsupportedVersion: a newer program has migrated it.
             psycopg.Error, SilentServer: as the driver raises them.
         """
-        cursor = await answered(self.execute(_begin(is_read_only, patience)), patience)
+        cursor = await answered(self.execute(_begin(is_read_only, patience, place, line_seconds)), patience)
         while cursor.nextset():
             pass
         row = await cursor.fetchone()
@@ -123,10 +176,17 @@ class Session(psycopg.AsyncConnection[DictRow]):
         fault = _unfit(row, known=known)
         if fault is not None:
             raise fault
-        return Begun(at=row["at"], schema_version=row["version"])
+        return Begun(
+            at=row["at"],
+            schema_version=row["version"],
+            has_standby=row["has_standby"],
+            restored_at=row["restored_at"],
+        )
 
-    async def commit_now(self, patience: Patience) -> None:
+    async def commit_now(self, patience: Patience, *, has_standby: bool = False) -> None:
         """Commit; when this returns, it is on stable storage wherever the server was set up to put it.
+
+        With `has_standby` that holds for all that the transaction read as well, even where it wrote nothing.
 
         Raises:
             JournalUnavailable: the server committed here and gave up waiting for its standby, of which it
@@ -134,7 +194,9 @@ class Session(psycopg.AsyncConnection[DictRow]):
             psycopg.Error, SilentServer: as the driver raises them.
         """
         self.warned.clear()
-        cursor = await answered(self.execute("COMMIT"), patience)
+        cursor = await answered(self.execute(_SEEN + "COMMIT" if has_standby else "COMMIT"), patience)
+        while cursor.nextset():
+            pass
         if cursor.statusmessage != "COMMIT":
             # What PostgreSQL answers where an earlier statement failed: nothing was kept.
             raise JournalUnavailable(
@@ -183,14 +245,19 @@ async def answered(call: Awaitable[Result], patience: Patience) -> Result:
     raise SilentServer
 
 
-def _begin(is_read_only: bool, patience: Patience) -> str:
+def _begin(is_read_only: bool, patience: Patience, place: Place, line_seconds: float) -> str:
     statement = round(patience.statement_seconds * 1000)
+    busy = round(patience.busy_seconds * 1000)
+    # Whoever waits to be alone keeps others waiting: less long than they have patience.
+    waits = {Place.FREE: busy, Place.IN_LINE: max(1, round(line_seconds * 1000)), Place.ALONE: busy // 2}
+    line = "" if is_read_only else _LINE.format(lock_timeout=waits[place], mode=place.value)
     mode = "REPEATABLE READ READ ONLY" if is_read_only else "SERIALIZABLE READ WRITE"
     return f"""
         BEGIN ISOLATION LEVEL {mode};
+        {line}
         SET LOCAL search_path = {SCHEMA}, pg_temp;
         SET LOCAL statement_timeout = {statement};
-        SET LOCAL lock_timeout = {round(patience.busy_seconds * 1000)};
+        SET LOCAL lock_timeout = {busy};
         SET LOCAL idle_in_transaction_session_timeout = {statement};
         -- What was read is held against other writers: by way of an index less than the whole table.
         SET LOCAL enable_seqscan = off;
@@ -199,7 +266,9 @@ def _begin(is_read_only: bool, patience: Patience) -> str:
         SELECT
             version,
             (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS at,
+            (SELECT max(restored_at) FROM restores) AS restored_at,
             current_setting('fsync') AS fsync,
+            COALESCE(current_setting('synchronous_standby_names', true), '') <> '' AS has_standby,
             set_config(
                 'synchronous_commit',
                 CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on'

@@ -15,6 +15,8 @@ from counterfoil.store.statements import Statement, StatementRefused
 
 __all__ = ["Transaction"]
 
+_APPENDS = "append_event"
+
 _FEW = 4
 """Up to so many rows are sent one by one; more in a pipeline, where the driver logs each lost race."""
 
@@ -22,7 +24,7 @@ _FEW = 4
 class Transaction:
     """The `Connection` of one work; it is of no use once the work has ended."""
 
-    __slots__ = ("_is_read_only", "_moment", "_patience", "_session", "_statements", "lost_to", "run")
+    __slots__ = ("_is_read_only", "_moment", "_patience", "_session", "_statements", "appended", "lost_to")
 
     def __init__(
         self,
@@ -41,17 +43,12 @@ class Transaction:
         self._is_read_only = is_read_only
         self.lost_to: psycopg.Error | SilentServer | None = None
         """The first error: PostgreSQL commits nothing after it, even if `work` hid it."""
-        self.run: tuple[str, str] | None = None
-        """The run that was asked about first, by namespace and name."""
+        self.appended: Mapping[str, Any] | None = None
+        """The last event that `work` appended to the log of a run. Events are never changed nor removed."""
 
     def now(self, local: Reading) -> Reading:
         """Give the moment at which the transaction began, by the server's clock."""
         return local if self._moment is None else replace(local, at=self._moment)
-
-    def _note_run(self, parameters: Mapping[str, Any]) -> None:
-        namespace, run = parameters.get("namespace"), parameters.get("run")
-        if isinstance(namespace, str) and isinstance(run, str):
-            self.run = namespace, run
 
     async def fetch_one(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Row | None:
         """Run the statement called `statement` and give its first row, or None."""
@@ -79,6 +76,8 @@ class Transaction:
             await answered(session.cursor().executemany(sql, rows), self._patience)
         except (psycopg.Error, SilentServer) as error:
             raise self._fault(error, statement) from error
+        if statement == _APPENDS:
+            self.appended = rows[-1]
 
     def end(self) -> None:
         """Make the connection useless, so that a work that kept it cannot write outside its transaction."""
@@ -86,10 +85,10 @@ class Transaction:
 
     async def _run(self, name: str, parameters: Mapping[str, Any] | None) -> tuple[list[DictRow], int]:
         session, sql = self._open(name), self._statements[name].sql
-        if self.run is None and parameters:
-            self._note_run(parameters)
         try:
             cursor = await answered(session.execute(sql, parameters or {}), self._patience)
+            if name == _APPENDS:
+                self.appended = parameters
             if cursor.description is None:
                 return [], cursor.rowcount
             return await cursor.fetchall(), cursor.rowcount

@@ -3,7 +3,7 @@
 SELECT id, created_at, secret FROM journal WHERE only = 1;
 
 -- name: read_run
--- At most one row.
+-- At most one row. Garbled text comes as bytes.
 SELECT namespace, run, created_at, touched_at, last_seq, head, operations, workflow, workflow_version,
     finished_as, begun_at, goal, spec_uri, spec_digest, parent, schedule_name, schedule_occurrence, context,
     offered, criteria, holder, holder_name, held_until, finished_at, finish_reason, progress_message, progress_fraction, checkpoint
@@ -46,6 +46,7 @@ WHERE namespace = :namespace AND run = :run;
 
 -- name: list_runs
 -- Most recently touched first: runs that are not finished, and any with an open question.
+-- Garbled text comes as bytes.
 SELECT namespace, run, created_at, touched_at, last_seq, head, operations, workflow, workflow_version,
     finished_as, begun_at, goal, spec_uri, spec_digest, parent, schedule_name, schedule_occurrence, context,
     offered, criteria, holder, holder_name, held_until, finished_at, finish_reason, progress_message, progress_fraction, checkpoint
@@ -572,6 +573,19 @@ ON CONFLICT DO NOTHING;
 -- Every operation that was begun to undo one.
 SELECT run, operation FROM compensations WHERE namespace = :namespace AND original = :original LIMIT 20;
 
+-- name: count_operations
+-- How many operations of every namespace are in which state, and since when the longest unchanged one is. Leases and
+-- deadlines that are over by :now count as what they became. Reads an index of all operations.
+SELECT namespace,
+    CASE
+        WHEN state IN ('in_progress', 'in_doubt', 'failed') AND deadline_at <= :now THEN 'timed_out'
+        WHEN state = 'in_progress' AND lease_until <= :now THEN 'in_doubt'
+        ELSE state
+    END AS shown_state,
+    COUNT(*) AS number, MIN(updated_at) AS oldest
+FROM operations
+GROUP BY namespace, shown_state;
+
 -- name: save_fingerprint
 -- Where an effect was begun.
 INSERT INTO fingerprints (namespace, fingerprint, run, operation)
@@ -718,6 +732,7 @@ FROM (
     UNION SELECT namespace FROM grants
     UNION SELECT namespace FROM authority_requests
     UNION SELECT namespace FROM accepted_gaps
+    UNION SELECT namespace FROM tokens
 ) AS named
 LEFT JOIN namespaces AS logs ON logs.namespace = named.namespace
 ORDER BY named.namespace;
@@ -760,6 +775,20 @@ ON CONFLICT (namespace, id) DO UPDATE SET
     target = excluded.target, constraints = excluded.constraints, policy = excluded.policy,
     not_before = excluded.not_before, expires_at = excluded.expires_at, max_uses = excluded.max_uses,
     revoked_at = excluded.revoked_at, revoked_why = excluded.revoked_why;
+
+-- name: read_tokens
+-- The tokens of a namespace, oldest first.
+SELECT * FROM tokens WHERE namespace = :namespace ORDER BY created_at, id;
+
+-- name: token_by_digest
+-- At most one row, of whichever namespace: a digest is unique in the journal.
+SELECT * FROM tokens WHERE sha256 = :digest;
+
+-- name: save_token
+-- One token as it follows from the events.
+INSERT INTO tokens (namespace, id, name, sha256, scopes, created_at, created_by, expires_at, revoked_at)
+VALUES (:namespace, :id, :name, :digest, :scopes, :created_at, :created_by, :expires_at, :revoked_at)
+ON CONFLICT (namespace, id) DO UPDATE SET revoked_at = excluded.revoked_at;
 
 -- name: read_requests
 -- Requests in one state (in all where none is named), oldest first.
@@ -871,6 +900,56 @@ WHERE namespace = :namespace AND (:run IS NULL OR run = :run);
 SELECT digest, body, stored_at FROM bodies
 WHERE namespace = :namespace AND run = :run AND digest > :after
 ORDER BY digest
+LIMIT :most;
+
+-- name: body_on_file
+-- At most one row: a body with the time since which it is there.
+SELECT digest, body, stored_at FROM bodies WHERE namespace = :namespace AND run = :run AND digest = :digest;
+
+-- name: first_run
+-- At most one row, of whatever namespace: whether a journal holds anything yet.
+SELECT run FROM runs LIMIT 1;
+
+-- name: namespaces_on_file
+-- Every namespace that has runs.
+SELECT DISTINCT namespace FROM runs ORDER BY namespace;
+
+-- name: work_under_way
+-- Exactly one row: attempts whose lease is not over, and runs that a session holds. The first is counted in the index
+-- of changes alone.
+SELECT
+    (SELECT COUNT(*) FROM operations
+    WHERE namespace = :namespace AND state = 'in_progress' AND lease_until > :now) AS attempts,
+    (SELECT COUNT(*) FROM runs WHERE namespace = :namespace AND held_until > :now AND finished_as IS NULL) AS runs;
+
+-- name: operations_compared
+-- A stretch of the operations of a run by key, as they are compared with those of another journal. Leases and deadlines
+-- that are over by :now count as what they became.
+SELECT key, id, fingerprint, attempts, receipts, findings,
+    CASE
+        WHEN state IN ('in_progress', 'in_doubt', 'failed') AND deadline_at <= :now THEN 'timed_out'
+        WHEN state = 'in_progress' AND lease_until <= :now THEN 'in_doubt'
+        ELSE state
+    END AS state_now
+FROM operations
+WHERE namespace = :namespace AND run = :run AND key > :after
+ORDER BY key
+LIMIT :most;
+
+-- name: references_compared
+-- A stretch of the references on file in a run, as they are compared with those of another journal; `is_known` tells
+-- whether a reference would be found from another run.
+SELECT operation, number, kind, system, external_id, is_foreign, is_set_aside,
+    CASE WHEN assurance = 0 OR EXISTS (
+        SELECT 1 FROM external_ids
+        WHERE external_ids.namespace = receipts.namespace AND external_ids.external_id = receipts.external_id
+            AND external_ids.kind = receipts.kind AND external_ids.system = receipts.system
+            AND external_ids.operation = receipts.operation
+    ) THEN 1 ELSE 0 END AS is_known
+FROM receipts
+WHERE namespace = :namespace AND run = :run AND external_id IS NOT NULL
+    AND (operation > :operation OR (operation = :operation AND number > :number))
+ORDER BY operation, number
 LIMIT :most;
 
 -- name: old_bodies

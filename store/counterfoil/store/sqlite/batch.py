@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 from counterfoil.store.errors import Fault
 from counterfoil.store.failpoints import failpoint
 from counterfoil.store.protocol import Work
+from counterfoil.store.sqlite.binding import Bindings
 from counterfoil.store.sqlite.faults import fault_for
 from counterfoil.store.sqlite.guard import Guard
 from counterfoil.store.sqlite.outcome import Outcome
 from counterfoil.store.sqlite.transaction import Transaction, drive
 from counterfoil.store.sqlite.turns import Turns
-from counterfoil.store.statements import Statements
 
 __all__ = ["BATCH_LIMIT", "GroupCommit", "Job"]
 
@@ -51,8 +51,8 @@ class _BatchLost(Exception):
 class GroupCommit:
     """The works that wait for the writing connection; everything but `add` runs in its thread."""
 
-    def __init__(self, statements: Statements, guard: Guard, turns: Turns) -> None:
-        self._statements = statements
+    def __init__(self, bindings: Bindings, guard: Guard, turns: Turns) -> None:
+        self._bindings = bindings
         self._guard = guard
         self._turns = turns
         self._waiting: deque[Job[Any]] = deque()
@@ -103,7 +103,7 @@ class GroupCommit:
         self, raw: sqlite3.Connection, job: Job[Any], *, is_alone: bool
     ) -> tuple[Any, BaseException | None]:
         """Run one work so that its failure undoes its own writes and nothing else."""
-        transaction = Transaction(raw, self._statements, is_read_only=False)
+        transaction = Transaction(raw, self._bindings, is_read_only=False)
         result, error = None, None
         try:
             if not is_alone:

@@ -14,6 +14,7 @@ import anyio.to_thread
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.protocol import Work
 from counterfoil.store.sqlite.batch import GroupCommit, Job
+from counterfoil.store.sqlite.binding import Bindings
 from counterfoil.store.sqlite.faults import fault_for, is_corrupt
 from counterfoil.store.sqlite.files import copy_out
 from counterfoil.store.sqlite.guard import Guard
@@ -95,13 +96,13 @@ class SqliteDatabase:
         self, opened: Opened, *, statements: Statements, writer: Thread, reader: Thread, wait: LockWait
     ) -> None:
         self._opened = opened
-        self._statements = statements
+        self._bindings = Bindings(statements)
         self._writer = writer
         self._reader = reader
         self._wait = wait
         self._guard = Guard(opened, wait)
         self._turns = Turns(wait.seconds)
-        self._commits = GroupCommit(statements, self._guard, self._turns)
+        self._commits = GroupCommit(self._bindings, self._guard, self._turns)
         self._is_closed = False
         self._closing = anyio.Lock()
 
@@ -230,7 +231,7 @@ class SqliteDatabase:
     def _read(self, raw: sqlite3.Connection, work: Work[Result]) -> Result:
         with self._turns.read():
             self._guard.begin(raw, "BEGIN")
-            transaction = Transaction(raw, self._statements, is_read_only=True)
+            transaction = Transaction(raw, self._bindings, is_read_only=True)
             try:
                 return drive(work(transaction))
             finally:

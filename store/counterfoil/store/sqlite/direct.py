@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from counterfoil.store.protocol import Work
 from counterfoil.store.sqlite.batch import GroupCommit, Job
+from counterfoil.store.sqlite.binding import Bindings
 from counterfoil.store.sqlite.faults import fault_for
 from counterfoil.store.sqlite.guard import Guard
 from counterfoil.store.sqlite.migrations import load_migrations
@@ -20,7 +21,7 @@ from counterfoil.store.sqlite.place import MOUNTS
 from counterfoil.store.sqlite.transaction import Transaction, drive
 from counterfoil.store.sqlite.turns import Turns
 from counterfoil.store.sqlite.waiting import LockWait
-from counterfoil.store.statements import Statements, load_statements
+from counterfoil.store.statements import load_statements
 
 __all__ = ["DirectDatabase", "open_directly"]
 
@@ -55,21 +56,21 @@ def open_directly(
             configure(raw, mode=opened.mode, extra={}, wait=wait)
         except sqlite3.Error as error:
             raise fault_for(error, statement=f"opening {opened.path}") from error
-        yield DirectDatabase(raw, opened, statements=load_statements(dialect="sqlite"), wait=wait)
+        yield DirectDatabase(raw, opened, bindings=Bindings(load_statements(dialect="sqlite")), wait=wait)
 
 
 class DirectDatabase:
     """The `Database` of one file in the caller's own thread; its coroutines never wait for anything."""
 
     def __init__(
-        self, raw: sqlite3.Connection, opened: Opened, *, statements: Statements, wait: LockWait
+        self, raw: sqlite3.Connection, opened: Opened, *, bindings: Bindings, wait: LockWait
     ) -> None:
         self._raw = raw
         self._opened = opened
-        self._statements = statements
+        self._bindings = bindings
         self._guard = Guard(opened, wait)
         self._turns = Turns(wait.seconds)
-        self._commits = GroupCommit(statements, self._guard, self._turns)
+        self._commits = GroupCommit(bindings, self._guard, self._turns)
 
     async def write(self, work: Work[Result]) -> Result:
         """Run `work` in one serializable transaction, as `Database.write` promises."""
@@ -82,7 +83,7 @@ class DirectDatabase:
         """Run `work` on one consistent snapshot that may not be changed, as `Database.read` promises."""
         with self._turns.read():
             self._guard.begin(self._raw, "BEGIN")
-            transaction = Transaction(self._raw, self._statements, is_read_only=True)
+            transaction = Transaction(self._raw, self._bindings, is_read_only=True)
             try:
                 return drive(work(transaction))
             finally:

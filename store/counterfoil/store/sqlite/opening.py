@@ -10,7 +10,6 @@ import errno
 import fcntl
 import os
 import sqlite3
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -239,6 +238,8 @@ def _create(
         for left in os.listdir(folder):
             if left.startswith(f".{name}.") and (".new" in left):
                 os.unlink(os.path.join(folder, left))
+    import tempfile  # Loaded by the one process that makes a journal.
+
     descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".new", dir=folder)
     os.close(descriptor)
     try:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from counterfoil.store.domain.instants import Reading
 from counterfoil.store.protocol import Row
+from counterfoil.store.sqlite.binding import Bindings
 from counterfoil.store.sqlite.faults import (
     ends_transaction,
     fault_for,
@@ -17,7 +18,7 @@ from counterfoil.store.sqlite.faults import (
     is_garbled,
     is_read_only,
 )
-from counterfoil.store.statements import Statement, StatementRefused
+from counterfoil.store.statements import StatementRefused
 
 __all__ = ["Transaction", "drive"]
 
@@ -30,14 +31,12 @@ GARBLED = "Garbled text comes as bytes."
 class Transaction:
     """The `Connection` of one work; it is of no use once the work has ended."""
 
-    __slots__ = ("_is_read_only", "_raw", "_statements", "lost_to")
+    __slots__ = ("_bindings", "_is_read_only", "_raw", "lost_to")
 
-    def __init__(
-        self, raw: sqlite3.Connection, statements: Mapping[str, Statement], *, is_read_only: bool
-    ) -> None:
+    def __init__(self, raw: sqlite3.Connection, bindings: Bindings, *, is_read_only: bool) -> None:
+        self._bindings = bindings
         self._is_read_only = is_read_only
         self._raw: sqlite3.Connection | None = raw
-        self._statements = statements
         self.lost_to: sqlite3.Error | None = None
         """The error after which nothing of this transaction may be committed, even if `work` hid it."""
 
@@ -62,10 +61,12 @@ class Transaction:
 
     async def execute_many(self, statement: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Run the statement called `statement`, which gives no rows, once for each of `rows`, in order."""
-        raw, sql = self._open(statement), self._statements[statement].sql
+        raw, bound = self._open(statement), self._bindings[statement]
         cursor = raw.cursor()
         try:
-            cursor.executemany(sql, rows)
+            cursor.executemany(bound.sql, map(bound.in_order, rows))
+        except KeyError as error:
+            raise _not_given(error, statement) from error
         except UnicodeDecodeError as error:
             raise self._fault(garbled_message(error), statement) from error
         except (sqlite3.Error, OverflowError) as error:
@@ -78,15 +79,18 @@ class Transaction:
         self._raw = None
 
     def _run(self, name: str, parameters: Mapping[str, Any] | None) -> tuple[list[Row], int]:
-        raw, statement = self._open(name), self._statements[name]
-        sql = statement.sql
+        raw, bound = self._open(name), self._bindings[name]
+        try:
+            values = bound.in_order({} if parameters is None else parameters)
+        except KeyError as error:
+            raise _not_given(error, name) from error
         try:
             try:
-                cursor, found = _drained(raw, sql, parameters)
+                cursor, found = _drained(raw, bound.sql, values)
             except sqlite3.OperationalError as error:
-                if not (is_garbled(error) and GARBLED in statement.guarantee):
+                if not (is_garbled(error) and GARBLED in bound.statement.guarantee):
                     raise
-                cursor, found = _with_garbled_text(raw, sql, parameters)
+                cursor, found = _with_garbled_text(raw, bound.sql, values)
         except (sqlite3.Error, OverflowError) as error:
             raise self._fault(error, name) from error
         if not found:
@@ -108,13 +112,15 @@ class Transaction:
         return fault_for(error, statement=name)
 
 
-def _drained(
-    raw: sqlite3.Connection, sql: str, parameters: Mapping[str, Any] | None
-) -> tuple[sqlite3.Cursor, list[Any]]:
+def _not_given(error: KeyError, name: str) -> StatementRefused:
+    return StatementRefused(f"the parameter {error} is not given", statement=name)
+
+
+def _drained(raw: sqlite3.Connection, sql: str, values: Sequence[Any]) -> tuple[sqlite3.Cursor, list[Any]]:
     """Run `sql` to its end: half-way it would keep its lock, and RETURNING counts only at its end."""
     cursor = raw.cursor()
     try:
-        cursor.execute(sql, parameters if parameters is not None else {})
+        cursor.execute(sql, values)
         return cursor, cursor.fetchall()
     except BaseException as error:
         # Whoever keeps the error keeps the cursor, and with it the lock.
@@ -125,7 +131,7 @@ def _drained(
 
 
 def _with_garbled_text(
-    raw: sqlite3.Connection, sql: str, parameters: Mapping[str, Any] | None
+    raw: sqlite3.Connection, sql: str, values: Sequence[Any]
 ) -> tuple[sqlite3.Cursor, list[Any]]:
     """Run `sql` and give each text that is no UTF-8 as its bytes; a journal holds no others."""
 
@@ -137,7 +143,7 @@ def _with_garbled_text(
 
     raw.text_factory = text
     try:
-        return _drained(raw, sql, parameters)
+        return _drained(raw, sql, values)
     finally:
         raw.text_factory = str
 

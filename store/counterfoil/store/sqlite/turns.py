@@ -20,16 +20,14 @@ class Turns:
         self._next = threading.Lock()
         self._turn = threading.Lock()
 
-    @contextmanager
-    def commit(self) -> Iterator[None]:
+    def commit(self) -> "_Held":
         """Hold the turn for one commit, and the next place until it is over."""
-        with self._held(self._next), self._held(self._turn):
-            yield
+        return _Held(self._next, self._turn, seconds=self._seconds)
 
     @contextmanager
     def read(self) -> Iterator[None]:
         """Hold the turn for one read."""
-        with self._held(self._next):
+        with _Held(self._next, seconds=self._seconds):
             is_held = self._turn.acquire(timeout=self._seconds)
         try:
             yield
@@ -37,11 +35,23 @@ class Turns:
             if is_held:
                 self._turn.release()
 
-    @contextmanager
-    def _held(self, lock: threading.Lock) -> Iterator[None]:
-        is_held = lock.acquire(timeout=self._seconds)
-        try:
-            yield
-        finally:
-            if is_held:
-                lock.release()
+
+class _Held:
+    """Locks that are held for a block, in their order; one that cannot be had in time is gone without.
+
+    No generator, because every commit passes here.
+    """
+
+    __slots__ = ("_locks", "_seconds", "_those_held")
+
+    def __init__(self, *locks: threading.Lock, seconds: float) -> None:
+        self._locks = locks
+        self._seconds = seconds
+        self._those_held: list[threading.Lock] = []
+
+    def __enter__(self) -> None:
+        self._those_held += [lock for lock in self._locks if lock.acquire(timeout=self._seconds)]
+
+    def __exit__(self, *_raised: object) -> None:
+        while self._those_held:
+            self._those_held.pop().release()

@@ -1,0 +1,207 @@
+"""`copy`: brings the runs of one journal into another, as often as one likes, and compares the two."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import click
+
+from counterfoil.server.opener import open_from
+from counterfoil.server.people import rendering as show
+from counterfoil.server.people.output import write, write_json
+from counterfoil.server.people.request import Request
+from counterfoil.server.people.teaching import teaching_command
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from counterfoil.store.copy_check import Checked, Difference
+    from counterfoil.store.copying import Copied
+    from counterfoil.store.copying import Progress as Copying
+    from counterfoil.store.importing import Conflict
+
+__all__ = ["copy"]
+
+_SHOWN = 50
+
+_MEANINGS = {
+    "effect": "the same run and key are another effect there",
+    "unfit": "the evidence there fits no rule here; nothing was taken",
+}
+
+
+@teaching_command(
+    short="bring all runs of a journal into another one",
+    examples=[
+        "counterfoil copy ~/.local/share/counterfoil/journal.db postgresql://counterfoil@db/counterfoil",
+        "counterfoil copy --with-key /var/lib/journal.db postgresql://operator@db/counterfoil",
+        "counterfoil copy postgresql://counterfoil@db/counterfoil /backups/a-journal-of-its-own.db",
+    ],
+)
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+@click.option(
+    "--with-key",
+    is_flag=True,
+    help="Make TO under FROM's key, so that secrets stay comparable. Only where no journal is at TO yet.",
+)
+@click.option("--all-namespaces", is_flag=True, help="Copy every namespace of FROM, each into its own.")
+def copy(request: Request, *, source: str, target: str, with_key: bool, all_namespaces: bool) -> int:
+    """Copy the runs of this namespace from one journal to another, and compare the two at the end.
+
+    Both are given as for --journal: a file or a database. Where no journal is at TO, one is made.
+    It may be broken off at any point and started again, and again later on: what is there is left alone, and
+    a run whose log went on is gone on with. Nothing at TO is ever set back; where a run went on in both, the
+    evidence is added, as by `import`. Permissions, requests and accepted gaps stay where they are.
+
+    Stop the servers of FROM first, and let none work in TO before this command has ended with 0.
+
+    Exit code 1 with a list where anything in FROM is not to be found in TO, or otherwise.
+    """
+    if request.flags.get("journal") is not None:
+        raise click.UsageError(
+            "copy names both journals as FROM and TO; --journal has no meaning beside them."
+        )
+    request.flags["journal"] = target
+    with _bar(is_shown=sys.stderr.isatty() and not request.as_json) as tell:
+        found = anyio.run(_copy_all, request, source, with_key, all_namespaces, tell)
+    is_whole = all(_is_whole(copied, checked) for _, copied, checked in found)
+    if request.as_json:
+        told = [_told(*each) for each in found]
+        status = "ok" if is_whole else "wanting"
+        write_json(
+            {"status": status, "changed": any(copied.changed for _, copied, _ in found), "copies": told}
+        )
+    else:
+        for each in found:
+            write(show.rendered(*_shown(*each)))
+    return 0 if is_whole else 1
+
+
+async def _copy_all(
+    request: Request, source: str, with_key: bool, is_all: bool, tell: "Callable[[Copying], None]"
+) -> "list[tuple[str, Copied, Checked]]":
+    names = [request.settings.namespace]
+    if is_all:
+        async with _one(request, source, names[0]).journal() as journal:
+            names = await journal.keeper.namespaces()
+    found = []
+    for name in names:
+        settings = _one(request, request.flags["journal"], name).settings
+        async with _one(request, source, name).journal() as theirs:
+            key_of = theirs if with_key else None
+            async with open_from(settings, key_of=key_of) as ours:
+                await ours.keeper.take_gap_of(theirs.keeper)
+            async with open_from(settings, key_of=key_of) as ours:
+                copied, checked = await ours.keeper.copy_from(
+                    theirs.keeper, request.caller("copy"), tell=tell
+                )
+        found.append((name, copied, checked))
+    return found
+
+
+def _one(request: Request, journal: str | None, namespace: str) -> Request:
+    """Give the request that would ask one of the two journals, under the same settings otherwise."""
+    return Request(
+        as_json=request.as_json, flags={**request.flags, "journal": journal, "namespace": namespace}
+    )
+
+
+@contextmanager
+def _bar(*, is_shown: bool) -> "Iterator[Callable[[Copying], None]]":
+    """Show how far it has come on a terminal, on stderr; elsewhere nothing."""
+    if not is_shown:
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(file=sys.stderr), transient=True) as bar:
+        tasks: dict[str, Any] = {}
+
+        def tell(progress: "Copying") -> None:
+            if progress.step not in tasks:
+                tasks[progress.step] = bar.add_task(progress.step)
+            bar.update(tasks[progress.step], completed=progress.done, total=progress.in_all)
+
+        yield tell
+
+
+def _is_whole(copied: "Copied", checked: "Checked") -> bool:
+    return not (copied.conflicts or copied.refused or checked.differences_in_all)
+
+
+def _told(namespace: str, copied: "Copied", checked: "Checked") -> dict[str, Any]:
+    refused = [{"run": run, "why": why} for run, why in copied.refused]
+    return {"namespace": namespace, **asdict(copied), "refused": refused, "check": asdict(checked)}
+
+
+def _shown(namespace: str, copied: "Copied", checked: "Checked") -> "list[Any]":
+    parted = f", {copied.runs_parted} went on in both" if copied.runs_parted else ""
+    ahead = f", {copied.runs_ahead} further on in TO" if copied.runs_ahead else ""
+    is_live = copied.live_attempts or copied.held_runs
+    key = (
+        "one for both: secrets are comparable"
+        if copied.has_same_key
+        else "TO's own: FROM's are not comparable"
+    )
+    lines: list[Any] = [
+        show.facts(
+            [
+                ("namespace", show.plain(namespace)),
+                ("from journal", show.plain(copied.from_journal)),
+                ("to journal", show.plain(copied.to_journal)),
+                (
+                    "runs",
+                    show.plain(
+                        f"{copied.runs}: {copied.runs_new} new, {copied.runs_gone_on} gone on with, "
+                        f"{copied.runs_same} there already{ahead}{parted}"
+                    ),
+                ),
+                ("events", show.plain(f"{copied.events} taken over")),
+                ("key of secrets", show.plain(key)),
+                (
+                    "compared",
+                    show.plain(
+                        f"{checked.operations} operations and {checked.references} references in "
+                        f"{checked.runs} runs, {checked.same_logs} with one log in both"
+                    ),
+                ),
+            ]
+        )
+    ]
+    if is_live:
+        lines.append(
+            show.plain(
+                f"FROM is in use: {copied.live_attempts} live attempts, {copied.held_runs} runs held. What "
+                "those sessions do from now on is in FROM only: stop them, and copy again.",
+                "yellow",
+            )
+        )
+    lines += [show.plain(f"refused: run {run}: {why}", "red") for run, why in copied.refused[:_SHOWN]]
+    lines += [_conflict(conflict) for conflict in copied.conflicts[:_SHOWN]]
+    lines += [_difference(difference) for difference in checked.differences[:_SHOWN]]
+    left = len(copied.refused[_SHOWN:]) + len(copied.conflicts[_SHOWN:])
+    left += checked.differences_in_all - len(checked.differences[:_SHOWN])
+    if left:
+        lines.append(show.plain(f"… {left} more (--json lists more)"))
+    if _is_whole(copied, checked):
+        lines.append(show.plain("all of it is in TO", "bold green"))
+    return lines
+
+
+def _conflict(conflict: "Conflict") -> "Text":
+    return show.plain(
+        f"conflict: {conflict.operation} (key {conflict.key} in run {conflict.run}): in TO "
+        f"{conflict.journal}, in FROM {conflict.file}: {_MEANINGS.get(conflict.kind, conflict.kind)}",
+        "yellow",
+    )
+
+
+def _difference(found: "Difference") -> "Text":
+    where = f"run {found.run}" if found.operation is None else f"{found.operation} in run {found.run}"
+    return show.plain(f"differs: {where}: {found.what}: FROM {found.source}, TO {found.target}", "red")
