@@ -30,12 +30,13 @@ HOOK = [
 ]
 
 
-def event(command: str, number: int, **more: object) -> bytes:
+def event(command: str, number: int, *, name: str = "PreToolUse", **more: object) -> bytes:
     """Give what a client sends for a command of the shell."""
     return json.dumps(
         {
             "session_id": "11111111-2222-4333-8444-555555555555",
             "cwd": "/",
+            "hook_event_name": name,
             "tool_name": "Bash",
             "tool_use_id": f"toolu_{number:022}",
             "tool_input": {"command": command},
@@ -113,7 +114,7 @@ def main() -> None:
             command = f"curl -X POST https://example.org/{number} -d n={number}"
             before.run([*HOOK, "PreToolUse"], sent=event(command, number), environment=environment)
             result = {"stdout": '{"id": 1}', "stderr": "", "interrupted": False}
-            sent = event(command, number, tool_response=result)
+            sent = event(command, number, name="PostToolUse", tool_response=result)
             after.run([*HOOK, "PostToolUse"], sent=sent, environment=environment)
         raw.close()
     print(f"median of {rounds} rounds, ms         wall  processor")

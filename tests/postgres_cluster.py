@@ -16,7 +16,7 @@ import anyio
 import psycopg
 import pytest
 
-from counterfoil.store.postgres.database import open_postgres
+from counterfoil.store.postgres.opening import open_postgres
 from journals import SECRET, START
 
 __all__ = [

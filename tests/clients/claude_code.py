@@ -8,6 +8,10 @@ from clients.driver import Driver, json_file
 __all__ = ["ClaudeCode"]
 
 
+_PLUGGED = "mcp__plugin_counterfoil_counterfoil"
+"""What the server of the plugin is called."""
+
+
 class ClaudeCode(Driver):
     """Claude Code with MCP servers from a file, and with whatever stands in its configuration folder."""
 
@@ -35,8 +39,8 @@ class ClaudeCode(Driver):
             *self.program,
             *("-p", prompt),
             *("--resume" if resumes else "--session-id", self.session),
-            *("--mcp-config", str(file), "--strict-mcp-config"),
-            *("--allowedTools", ",".join(["Bash", *(f"mcp__{name}" for name in self.servers)])),
+            *(() if self.plugin else ("--mcp-config", str(file), "--strict-mcp-config")),
+            *("--allowedTools", ",".join(["Bash", _PLUGGED, *(f"mcp__{name}" for name in self.servers)])),
             *("--output-format", "stream-json", "--verbose"),
             *(("--plugin-dir", self.plugin) if self.plugin else ()),
         ]

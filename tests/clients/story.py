@@ -12,7 +12,7 @@ from typing import Any
 
 from clients.spool import Spool
 
-__all__ = ["BEGIN", "KEY", "RUN", "World"]
+__all__ = ["BEGIN", "KEY", "RUN", "World", "description_of"]
 
 RUN, KEY = "letters/2026-W48", "letter:alice"
 BEGIN: Mapping[str, Any] = {
@@ -30,6 +30,12 @@ BEGIN: Mapping[str, Any] = {
 _SECRET = "a long secret of the operator"
 SPOOL = Path(__file__).parent / "spool.py"
 WAIT_SECONDS = 30
+
+
+def description_of(skill: str) -> str:
+    """Give what a skill says of itself: all that a model is shown of it before it reads it."""
+    [line] = [line for line in skill.splitlines() if line.startswith("description: ")]
+    return line.removeprefix("description: ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,8 @@ import shlex
 
 from clients.driver import Driver, wait_for
 from clients.scripted_model import Say, ScriptedModel, prompt_of
-from clients.story import RUN, World
+from clients.story import RUN, World, description_of
+from counterfoil.server.installing.targets import skill_text
 
 
 def test_a_command_is_run_once_when_its_client_is_killed_before_its_end(
@@ -43,3 +44,4 @@ def test_a_command_is_run_once_when_its_client_is_killed_before_its_end(
     assert "on record as done" in model.shown("third")[0].text
     assert world.spool.letters() == [letter]
     assert world.ask("show", step["operation"])["state"] == "succeeded"
+    assert model.was_shown(description_of(skill_text())), "the skill that was installed"

@@ -1,5 +1,6 @@
 """The MCP Inspector reads what the server offers, and its calls are guarded as those of any other client."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from clients.conftest import require
 from clients.driver import wait_for
-from clients.inspector import Inspector
+from clients.inspector import Inspector, words_of
 from clients.story import BEGIN, KEY, RUN, World
 from counterfoil.tools.catalogue import ALL_TOOLS
 
@@ -59,3 +60,23 @@ def test_a_letter_is_sent_once_when_the_inspector_is_killed_before_the_receipt(
     again = inspector.call(journal, "begin_operation", BEGIN)
     assert (again["next"], again["reason"]) == ("skip", "already_succeeded")
     assert len(world.spool.letters()) == 1
+
+
+def test_a_call_is_passed_on_once_when_the_inspector_is_killed_before_the_answer(
+    inspector: Inspector, world: World, tmp_path: Path
+) -> None:
+    gateway = world.gateway(tmp_path)
+    letter = {"to": BEGIN["target"], "text": BEGIN["payload"], "reference": "invoice-42"}
+    world.spool.hold()
+    sending = inspector.start_call(gateway, "send_letter", letter)
+    wait_for(lambda: bool(world.spool.letters()) or sending.poll() is not None, "the letter")
+    inspector.kill(sending)
+    world.spool.let_go()
+    wait_for(lambda: world.only_state() == "in_doubt", "the end of the lease")
+
+    answer = inspector.ask(gateway, "tools/call", *words_of("send_letter", letter))
+
+    [sent] = world.spool.letters()
+    assert sent["message_id"] in json.dumps(answer)
+    assert answer["_meta"]["counterfoil/gateway"]["replayed"] is True
+    assert world.only_state() == "succeeded"

@@ -9,7 +9,8 @@ import anyio.lowlevel
 import pytest
 
 from counterfoil.store.errors import JournalUnavailable
-from counterfoil.store.postgres.database import PostgresDatabase, open_postgres
+from counterfoil.store.postgres.database import PostgresDatabase
+from counterfoil.store.postgres.opening import open_postgres
 from counterfoil.store.postgres.session import Patience
 from counterfoil.store.protocol import Connection
 from journals import SECRET, START

@@ -22,9 +22,8 @@ def words(answer: dict[str, Any]) -> str:
 
 async def mark(folder: Path, clock: FakeClock) -> Restored:
     """Mark the journal in `folder`, as somebody who opens it for that."""
-    return await mark_restored(
-        lambda: open_test_journal(folder, clock=clock), clock=clock, policy=Policy(), caller=ANOTHER
-    )
+    async with open_test_journal(folder, clock=clock) as journal:
+        return await mark_restored(journal, clock=clock, policy=Policy(), caller=ANOTHER)
 
 
 async def test_what_a_marked_journal_may_lack_is_asked_about(store: str, tmp_path: Path) -> None:

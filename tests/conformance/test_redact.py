@@ -227,6 +227,7 @@ def test_headers_environments_and_command_lines_are_read_as_such() -> None:
         ("postgres://app:hun@ter2@db/x", "hun@ter2", "postgres://app:*@db/x"),
         ("redis://:hunter2@cache", "hunter2", "redis://:*@cache"),
         ("to=https%3A%2F%2Fx.org%3Ftoken%3Dhunter2", "hunter2", "to=https%3A%2F%2Fx.org%3Ftoken%3D*"),
+        ("password%3Dhunter2", "hunter2", "password%3D*"),
         ("url=https://x.org/?token=hunter2 done", "hunter2", "url=https://x.org/?token=* done"),
         (f"git clone https://{GITHUB}@github.com/a/b", GITHUB, "git clone https://*@github.com/a/b"),
         ("export DB_PASSWORD='hunter2 x'; run", "hunter2 x", "export DB_PASSWORD='*'; run"),

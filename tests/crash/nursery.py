@@ -97,7 +97,7 @@ def warm_up() -> None:
     """Import what a session would import only when it runs, and let no fork collect what is there."""
     import_module("anyio._backends._asyncio")
     import_module("importlib.readers")
-    import_module("counterfoil.store.postgres.database")
+    import_module("counterfoil.store.postgres.opening")
     gc.collect()
     gc.freeze()
 

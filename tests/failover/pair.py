@@ -48,6 +48,11 @@ class Pair:
         self.standby.run("SELECT pg_wal_replay_pause()")
         self.standby.until("SELECT 1 WHERE pg_get_wal_replay_pause_state() = 'paused'")
 
+    def catch_up(self) -> None:
+        """Wait until the standby has replayed all that the primary has."""
+        newest = self.primary.run("SELECT pg_current_wal_lsn()::text")[0][0]
+        self.standby.until(f"SELECT 1 WHERE pg_last_wal_replay_lsn() >= '{newest}'")
+
     def bytes_to_replay(self) -> int:
         """Give how much the standby has on its disk and has not replayed."""
         rows = self.standby.run("SELECT pg_wal_lsn_diff(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())")

@@ -12,17 +12,20 @@ import anyio.lowlevel
 import pytest
 
 from conformance.postgres_journals import fault_of, fault_where_it_waits
+from counterfoil.store.domain.states import Policy
 from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.postgres.session import Patience
+from counterfoil.store.restoring import mark_restored
 from failover.pair import Pair, running_pair
 from failover.race import race_through_a_failover
-from journals import ANOTHER, kept_at, open_desk
+from journals import ANOTHER, FakeClock, kept_at, open_desk, open_test_journal
 from postgres_cluster import binaries_or_skip
 from scenarios.servers import Server, ServerFault
 
 pytestmark = pytest.mark.anyio
 
 WAIT_SECONDS = 30
+CLIENTS = "FROM pg_stat_activity WHERE application_name = 'counterfoil'"
 BEGIN = {"run": "nightly", "action": "email.send", "lookup": {"tool": "mail.search"}}
 
 
@@ -89,7 +92,7 @@ async def test_what_the_standby_never_had_was_answered_to_nobody_and_is_granted_
 
 
 async def test_an_old_primary_that_comes_back_confirms_nothing(pair: Pair, tmp_path: Path) -> None:
-    """It still waits for the standby that has left it, and says so to who has its address alone."""
+    """It waits for the standby that has left it; whoever worked with the new one sees that it is behind."""
     url = pair.new_database()
     old = url.replace(f",{pair.standby.folder}", "")
     with kept_at(at(url)):
@@ -98,7 +101,10 @@ async def test_an_old_primary_that_comes_back_confirms_nothing(pair: Pair, tmp_p
             pair.primary.kill_server()
             pair.standby.promote()
             assert (await answered_by(desk.receipt))["state"] == "succeeded"
-    pair.primary.run_server()
+            pair.primary.run_server()
+            pair.standby.run(f"SELECT pg_terminate_backend(pid) {CLIENTS}")
+            with pytest.raises(JournalUnavailable, match="lacks what it had confirmed"):
+                await desk.check()
     with kept_at(at(old)):
         async with open_desk(tmp_path) as desk:
             database: Any = desk.journal.database
@@ -107,6 +113,37 @@ async def test_an_old_primary_that_comes_back_confirms_nothing(pair: Pair, tmp_p
             assert (fault.retryable, fault.recorded) == (True, None)
             fault = await fault_of(desk.begin())
             assert (fault.retryable, fault.recorded) == (True, None)
+
+
+async def test_a_standby_that_was_behind_is_noticed_by_whom_the_old_primary_had_answered(
+    pair: Pair, tmp_path: Path
+) -> None:
+    """Commits did not wait for it. Who comes new cannot know, until an operator has marked what is left."""
+    pair.primary.alter("synchronous_standby_names", None)
+    pair.primary.until("SELECT 1 WHERE current_setting('synchronous_standby_names') = ''")
+    clock = FakeClock()
+    with kept_at(at(pair.new_database())):
+        async with open_desk(tmp_path, clock=clock) as desk:
+            await desk.at("before").begin()
+            pair.catch_up()
+            pair.standby.stop_server()
+            assert (await desk.begin())["next"] == "perform"
+            pair.primary.kill_server()
+            pair.standby.run_server()
+            pair.standby.promote()
+            for method in (desk.check, desk.at("new").begin):
+                with pytest.raises(JournalUnavailable, match="lacks what it had confirmed") as fault:
+                    await answered_by(method)
+                assert (fault.value.retryable, fault.value.recorded) == (False, False)
+        async with open_desk(tmp_path, clock=clock) as desk:
+            unknowing = await desk.at("another").begin(caller=ANOTHER)
+            assert (unknowing["next"], unknowing["reason"]) == ("perform", "first_attempt")
+        clock.advance(1)
+        async with open_test_journal(tmp_path, clock=clock) as journal:
+            await mark_restored(journal, clock=clock, policy=Policy(), caller=ANOTHER)
+        async with open_desk(tmp_path, clock=clock) as desk:
+            asked = await desk.begin(caller=ANOTHER)
+            assert (asked["next"], asked["reason"]) == ("ask", "history_gap")
 
 
 def at(url: str) -> Any:

@@ -84,6 +84,21 @@ async def test_a_deliberate_repeat_names_what_it_is_distinct_from(tmp_path: Path
         assert resent.structured_content == {"id": "m-2"}
 
 
+async def test_a_third_time_names_both_that_it_is_distinct_from(tmp_path: Path) -> None:
+    async with standing(tmp_path) as stand, stand.client() as client:
+        ids = [told(await client.call_tool("send_mail", ALICE))["operation"]]
+        wish = {"_counterfoil": {"distinct_from": ids}}
+        ids.append(told(await client.call_tool("send_mail", {**ALICE, **wish}))["operation"])
+        one = {"_counterfoil": {"distinct_from": ids[1:]}}
+        refused = await client.call_tool("send_mail", {**ALICE, **one})
+        both = {"_counterfoil": {"distinct_from": ids}}
+        third = await client.call_tool("send_mail", {**ALICE, **both})
+
+        assert '"possible_duplicate"' in refused.content[0].text
+        assert ids[0] in refused.content[0].text
+        assert (third.structured_content, len(stand.mail.sent)) == ({"id": "m-3"}, 3)
+
+
 async def test_another_key_for_the_same_effect_is_no_way_around(tmp_path: Path, era: str) -> None:
     async with standing(tmp_path) as stand, stand.client(mode=era) as client:
         await client.call_tool("send_mail", ALICE)

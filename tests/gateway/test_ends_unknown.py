@@ -201,3 +201,38 @@ async def test_a_call_under_way_is_not_passed_on_beside_itself(tmp_path: Path) -
         assert beside.is_error
         assert '"reason":"lease_held_by_you"' in beside.content[0].text
         assert [result.content[0].text for result in results] == ["sent"]
+
+
+async def test_a_lease_is_prolonged_while_its_call_takes_longer(tmp_path: Path) -> None:
+    may_end, began = anyio.Event(), anyio.Event()
+
+    async def wait(arguments: dict[str, Any]) -> Any:
+        began.set()
+        await may_end.wait()
+        return said("sent")
+
+    mail = Mail(handlers={"send_mail": wait})
+    rules = [{"tool": "send_mail", "lease_seconds": 3}]
+    results: list[Any] = []
+    async with standing(tmp_path, mail, rules=rules) as stand, stand.client() as client:
+
+        async def call() -> None:
+            results.append(await client.call_tool("send_mail", ALICE))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call)
+            with anyio.fail_after(WAIT_SECONDS):
+                await began.wait()
+            stand.clock.advance(2)
+            (found,) = await stand.journal.reader.find()
+
+            async def is_prolonged() -> bool:
+                checked = await stand.checked(found["operation"])
+                return str(checked["attempts"][0]["lease_expires_at"]) > "2026-11-29T12:00:03.000000Z"
+
+            await until(is_prolonged)
+            stand.clock.advance(2)
+            assert await states(stand) == ["in_progress"]
+            may_end.set()
+
+    assert told(results[0])["state"] == "succeeded"

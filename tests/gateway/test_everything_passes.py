@@ -152,7 +152,8 @@ async def test_a_changed_list_of_tools_reaches_an_older_client(tmp_path: Path) -
     mail = Mail(more={"on_subscriptions_listen": ListenHandler(bus)})
 
     async def change(arguments: dict[str, Any]) -> Any:
-        mail.tools.append(types.Tool(name="pay", input_schema={"type": "object"}))
+        acts = types.ToolAnnotations(destructive_hint=True)
+        mail.tools.append(types.Tool(name="get_paid", input_schema={"type": "object"}, annotations=acts))
         await bus.publish(ToolsListChanged())
         return said("changed")
 
@@ -166,9 +167,9 @@ async def test_a_changed_list_of_tools_reaches_an_older_client(tmp_path: Path) -
             while not heard.is_set():
                 await client.call_tool("find_mail", {})
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        paid = await client.call_tool("pay", {})
+        paid = await client.call_tool("get_paid", {})
 
-        assert "_counterfoil" in tools["pay"].input_schema["properties"]
+        assert "_counterfoil" in tools["get_paid"].input_schema["properties"]
         assert told(paid)["replayed"] is False
 
 

@@ -97,6 +97,22 @@ async def test_secrets_in_a_result_come_back_as_marks_and_go_through_once(tmp_pa
     assert SECRET.encode() not in everything_in(tmp_path)
 
 
+async def test_no_half_of_a_secret_is_kept_where_a_text_is_cut(tmp_path: Path) -> None:
+    async def fail(arguments: dict[str, Any]) -> Any:
+        return said("x" * arguments["before"] + f" {SECRET}", is_error=True)
+
+    async def answer(arguments: dict[str, Any]) -> Any:
+        return said("x" * arguments["before"] + f" {SECRET} " + "y" * 300_000)
+
+    mail = Mail()
+    async with standing(tmp_path, mail) as stand, stand.client() as client:
+        for handler, cut in ((fail, 1_000), (answer, 4_000)):
+            mail.handlers["send_mail"] = handler
+            for left in range(cut - 50, cut - 40):
+                await client.call_tool("send_mail", {"before": left})
+    assert SECRET[:18].encode() not in everything_in(tmp_path)
+
+
 async def test_a_call_with_another_secret_is_another_call(tmp_path: Path) -> None:
     async with standing(tmp_path) as stand, stand.client() as client:
         for secret in (SECRET, SECRET[:-4] + "zzzz"):

@@ -25,6 +25,13 @@ class GatewayProcess(StdioProcess):
         server = (sys.executable, str(FOLDER / "gateway" / "mail_process.py"), str(folder))
         settings = {"COUNTERFOIL_JOURNAL": f"sqlite:///{folder}/journal.db", "COUNTERFOIL_RUN": "run-1"}
         super().__init__("gateway", *options, "--", *server, **{**settings, **environment})
+        self.news: list[str] = []
+
+    def receive(self) -> dict[str, Any]:
+        """Give the next answer, and keep what else is told meanwhile."""
+        while "method" in (message := super().receive()):
+            self.news.append(message["method"])
+        return message
 
 
 def sent(folder: Path) -> list[Any]:
@@ -76,6 +83,7 @@ def test_a_server_killed_between_effect_and_answer_leaves_a_call_that_nobody_rep
         count = gateway.ask(call(4, "count_mails"))
         gateway.end_by()
 
+    assert gateway.news == ["notifications/tools/list_changed"]
     assert "the server ended during the call" in text_of(first)
     assert '"reason":"in_doubt"' in text_of(again)
     assert (text_of(other), text_of(count)) == ("sent", "2")

@@ -92,10 +92,12 @@ async def test_what_was_not_found_is_done_once_the_settle_time_is_over(tmp_path:
     async with standing(tmp_path, mail, rules=rules) as stand, stand.client() as client:
         await client.call_tool("send_mail", {"to": "alice"})
         early = await client.call_tool("send_mail", {"to": "alice"})
+        checked = await stand.checked(told(early)["operation"])
         stand.clock.advance(301)
         late = await client.call_tool("send_mail", {"to": "alice"})
 
         assert early.is_error
+        assert "findings" not in checked
         assert '"reason":"settling"' in early.content[0].text
         assert '"retry_at":"2026-11-29T12:05:00' in early.content[0].text
         assert (late.is_error, told(late)["attempt"], len(mail.sent)) == (False, 2, 1)

@@ -150,8 +150,12 @@ async def test_a_name_that_is_nobodys_is_refused(tmp_path: Path) -> None:
             await client.call_tool("three__send_mail", {})
 
 
-async def test_a_server_is_asked_again_once_it_can_be_reached(tmp_path: Path) -> None:
-    mail, is_away = Mail(), [True]
+async def test_a_server_is_asked_again_and_its_tools_are_told_once_it_can_be_reached(tmp_path: Path) -> None:
+    mail, is_away, heard = Mail(), [True], anyio.Event()
+
+    async def on_message(message: Any) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            heard.set()
 
     @asynccontextmanager
     async def sometimes() -> AsyncIterator[Any]:
@@ -172,11 +176,15 @@ async def test_a_server_is_asked_again_once_it_can_be_reached(tmp_path: Path) ->
         client = ClientInfo(connection="gateway-1", conversation="conversation-1")
         async with (
             open_gateway([(spec, transport)], journals, client=client) as gateway,
-            Client(InMemoryTransport(gateway.server), cache=None) as connected,
+            Client(
+                InMemoryTransport(gateway.server), mode="legacy", cache=None, message_handler=on_message
+            ) as connected,
         ):
             refused = await connected.call_tool("send_mail", {"to": "alice"})
             is_away[0] = False
             result = await connected.call_tool("send_mail", {"to": "alice"})
 
+            with anyio.fail_after(20):
+                await heard.wait()
             assert refused.is_error
             assert (told(result)["attempt"], len(mail.sent)) == (1, 1)

@@ -1,6 +1,7 @@
 """Calls of tools and of other commands: one operation with the agent's own, the run, faults, secrets."""
 
 import json
+from pathlib import Path
 
 import anyio
 import pytest
@@ -17,6 +18,7 @@ from counterfoil.store.domain.commands import (
     RecordReceipt,
 )
 from hooks.client import Client, at_remote, claude_result, client, commit, git
+from postgres_cluster import Cluster
 
 __all__ = ["client"]
 
@@ -94,13 +96,32 @@ def test_an_attempt_at_something_else_is_not_taken_for_the_call(client: Client):
     agent(
         client,
         BeginRun(run=RUN),
-        BeginOperation(run=RUN, key="mail", action="email.send", target="alice@example.org"),
-        BeginOperation(run=RUN, key="push:other", action="git.push", target="upstream/stable"),
+        BeginOperation(run=RUN, key="agents", action="git.push", target="upstream/stable"),
     )
     client.does("git push -u origin main")
     states = {one["key"].split(":")[0]: one["state"] for one in client.operations()}
-    assert states["mail"] == "in_progress"
-    assert len(client.operations()) == 3
+    assert states == {"agents": "in_progress", "git.push": "succeeded"}
+
+
+def test_of_two_attempts_that_fit_equally_well_neither_is_taken(client: Client):
+    agent(
+        client,
+        BeginRun(run=RUN),
+        BeginOperation(run=RUN, key="one", action="git.push"),
+        BeginOperation(run=RUN, key="two", action="push", distinct_from=("*",)),
+    )
+    client.does("git push -u origin main")
+    states = {one["key"].split(":")[0]: one["state"] for one in client.operations()}
+    assert states == {"one": "in_progress", "two": "in_progress", "git.push": "succeeded"}
+
+
+def test_a_client_that_gives_its_calls_no_ids_is_heard_all_the_same(client: Client):
+    assert client.before("npm publish", call="c1").reason is None
+    client.failed("npm publish", "Exit code 1\nnpm error code EPUBLISHCONFLICT", call="c1")
+    assert client.operations()[0]["state"] == "failed"
+    assert client.before("npm publish", call="c2").reason is None
+    client.after("npm publish", claude_result("+ x@1.0.0"), call="c2")
+    assert client.operations()[0]["state"] == "succeeded"
 
 
 def test_a_mail_is_one_operation_with_the_message_id_that_the_tool_answered(client: Client):
@@ -153,6 +174,17 @@ def test_a_tool_that_failed_is_in_doubt_unless_it_was_refused(client: Client):
         assert client.operations()[0]["state"] == state, error
 
 
+@pytest.mark.parametrize("body", ["x" * 3_000_000, float("nan"), "\ud800"])
+def test_arguments_that_no_body_holds_are_known_by_their_digest(client: Client, body: object):
+    deep: object = body
+    for _ in range(40):
+        deep = {"a": deep}
+    for letter in ({**LETTER, "body": body}, {**LETTER, "body": deep}):
+        assert "digest" not in (sends(client, letter, "sent").reason or "")
+        assert sends(client, letter, "sent").reason is not None
+    assert len(client.operations()) == 2
+
+
 def test_a_command_that_goes_on_in_the_background_is_still_open(client: Client):
     call = client.new_call()
     client.before("npm publish", call=call)
@@ -186,6 +218,16 @@ def test_nothing_in_the_working_directory_says_what_counts(client: Client):
     assert len(client.operations()) == 1
 
 
+def test_a_journal_in_postgresql_is_kept_too(client: Client, cluster: Cluster, tmp_path: Path):
+    with cluster.lending() as place:
+        client.environment["COUNTERFOIL_JOURNAL"] = place(tmp_path / "journal")
+        assert "the receipt" in client.does("git push -u origin main").context
+        reason = client.before("git push").reason
+        assert reason is not None
+        assert "on record as done" in reason
+        assert client.tell("SessionStart", source="resume").context == ""
+
+
 def test_a_finished_run_takes_no_more_and_the_conversation_does(client: Client):
     agent(client, BeginRun(run=RUN), FinishRun(run=RUN, outcome="completed"))
     client.environment["COUNTERFOIL_RUN"] = RUN
@@ -195,16 +237,20 @@ def test_a_finished_run_takes_no_more_and_the_conversation_does(client: Client):
 
 def test_no_secret_of_a_command_is_kept_or_told(client: Client):
     token = "ghp_" + "A1b2" * 9
-    command = f"curl -X POST https://user:hunter2@example.org/x -H 'Authorization: Bearer {token}' -d "
-    "'password=s3cret-pw-1'"
+    command = (
+        f"curl -X POST https://user:hunter2@example.org/x -H 'Authorization: Bearer {token}' "
+        "-d 'password=s3cret-pw-1'"
+    )
     call = client.new_call()
     client.environment["COUNTERFOIL_LOG"] = "debug"
     said = [client.before(command, call=call), client.before(command)]
-    said.append(client.after(command, claude_result(f"token={token}"), call=call))
+    # Of what is printed the ends are kept: the cut goes through a secret.
+    printed = "x " * 992 + token + " y" * 5_000
+    said.append(client.after(command, claude_result(printed), call=call))
     said.append(client.tell("SessionStart", source="resume"))
     told = "".join(one.out + one.err for one in said)
     stored = (client.home / ".local/share/counterfoil/journal.db").read_bytes()
-    for secret in (token, "hunter2"):
+    for secret in (token[:9], "hunter2", "s3cret-pw-1"):
         assert secret not in told
         assert secret.encode() not in stored
 

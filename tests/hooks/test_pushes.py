@@ -40,6 +40,18 @@ def test_two_commits_pushed_by_one_command_line_both_go_through(client: Client):
     assert [one["state"] for one in client.operations()] == ["succeeded", "succeeded"]
 
 
+def test_two_commits_go_through_also_where_only_the_shell_knows_the_folder(client: Client):
+    client.environment["SITE"] = str(client.folder)
+    command = 'cd "$SITE" && git push -u origin main'
+    assert client.does(command).reason is None
+    second = commit(client, "two")
+    client.does(command)
+    assert at_remote(client) == second
+    assert client.before(command).reason is None
+    client.tell("SessionStart", source="resume")
+    assert "not settled" in str(client.before(command).reason)
+
+
 def test_a_rejected_push_has_no_effect_and_goes_through_once_it_can(client: Client, tmp_path):
     client.does("git push -u origin main")
     other = Client(home=client.home, folder=tmp_path / "other")

@@ -4,12 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from counterfoil.server.hooks import first_look
 from counterfoil.server.hooks.call import Call, call_of, identity_of
-from counterfoil.server.hooks.event import HookEvent
+from counterfoil.server.hooks.event import SHELLS, HookEvent
 from counterfoil.server.hooks.first_look import configured_words, is_candidate
 from counterfoil.server.hooks.rules.reading import RuleProblem, default_rules, merged, read_rules
+from counterfoil.server.hooks.rules.results import find_reference
 from counterfoil.server.hooks.rules.rule import NO_RULES
 from counterfoil.server.hooks.rules.tools import effect_of_tool
+from counterfoil.server.rules.reading import read_tool_rule
 
 RULES = merged(NO_RULES)
 
@@ -175,6 +178,23 @@ def test_the_content_of_what_is_applied_is_part_of_what_it_is(tmp_path):
     assert key("kubectl apply -f app.yaml", tmp_path) == first
 
 
+def test_what_cannot_be_read_is_told_apart_by_the_call_alone(tmp_path):
+    def known_by(command: str, call_id: str) -> str:
+        found = call(command, tmp_path)
+        assert found is not None
+        return identity_of(found, redact=lambda value: value, call_id=call_id)[0]
+
+    for command in (
+        'cd "$SOMEWHERE" && git push',
+        "kubectl apply -f $FILE",
+        "ls *.yaml | xargs kubectl apply -f",
+    ):
+        assert known_by(command, "call-1") != known_by(command, "call-2")
+        assert known_by(command, "call-1") == known_by(command, "call-1")
+    for command in ("kubectl apply -f app.yaml", 'gh pr create --body "$(cat body.md)"'):
+        assert known_by(command, "call-1") == known_by(command, "call-2")
+
+
 def test_files_that_no_word_names_count_where_the_rule_says_so(tmp_path):
     (tmp_path / "main.tf").write_text("a")
     first = key("terraform apply", tmp_path)
@@ -267,6 +287,41 @@ def test_the_operators_rules_go_before_the_defaults():
     assert effect_of_tool("mcp__crm__touch", rules) is not None
 
 
+def test_the_journals_own_tools_are_left_alone_whatever_a_rule_says():
+    rules = merged(read_rules({"tools": [{"tool": "mcp__*"}]}))
+    assert effect_of_tool("mcp__crm__get", rules) is not None
+    assert effect_of_tool("mcp__counterfoil__begin_operation", rules) is None
+
+
+def test_the_rules_that_a_gateway_heeds_are_heeded_here_too():
+    shared = read_tool_rule(
+        "tools[0]",
+        {
+            "server": "mail",
+            "tool": "deliver",
+            "effect": True,
+            "action": "email.send",
+            "payload": ["body"],
+            "receipt": {"external_id": "$.id", "kind": "message"},
+        },
+    )
+    rules = merged(NO_RULES, (shared,))
+    sent = [
+        call_of(
+            HookEvent(name="PreToolUse", tool="mcp__mail__deliver", input={"to": "a", "body": body}), rules
+        )
+        for body in ("one", "another")
+    ]
+    first, second = sent
+    assert first is not None
+    assert second is not None
+    assert (first.action, first.payload) == ("email.send", {"body": "one"})
+    assert identity_of(first, redact=lambda value: value) == identity_of(second, redact=lambda value: value)
+    found = find_reference(first.effects[0].rule, text="", document={"id": "m-1"})
+    assert found is not None
+    assert found.external_id == "m-1"
+
+
 @pytest.mark.parametrize(
     ("table", "named"),
     [
@@ -293,10 +348,17 @@ def test_the_first_look_knows_the_words_of_every_default_rule():
         assert is_candidate(words.encode(), ()), rule.program
 
 
+def test_the_first_look_and_the_closer_one_know_the_same_shells():
+    assert {shell.encode() for shell in SHELLS} == set(first_look._SHELLS)
+
+
 def test_the_first_look_leaves_the_everyday_alone():
     for command in ("git status", "ls -la", "npm test", "kubectl get pods", "gh pr view 3", "uv run pytest"):
         assert not is_candidate(f'{{"tool_name":"Bash","tool_input":{{"command":"{command}"}}}}'.encode(), ())
     assert not is_candidate(b'{"tool_name": "mcp__github__get_issue"}', ())
+    assert not is_candidate(b'{"tool_name":"Write","tool_input":{"content":"git push"}}', ())
+    assert is_candidate(b'{"tool_name":"Bash","tool_input":{"command":"git push","tool_name":"Write"}}', ())
+    assert is_candidate(b'{"tool_input":{"tool_name":"Write","x":"git push"},"tool_name" : "Bash"}', ())
     assert is_candidate(b'{"tool_name": "mcp__github__create_issue"}', ())
 
 

@@ -167,7 +167,11 @@ async def _wire(server: Any) -> AsyncIterator[Wire]:
 
 @cache
 def _validator(tool: str) -> Draft202012Validator:
-    schema = output_schema(TOOLS[tool].output_model)
+    # Every answer has these, though its schema does not ask for them, since a fault has to pass it as well.
+    schema = {
+        **output_schema(TOOLS[tool].output_model),
+        "required": ["as_of", "next", "reason", "guidance"],
+    }
     Draft202012Validator.check_schema(schema)
     return Draft202012Validator(schema)
 

@@ -1,4 +1,4 @@
-"""Buckets of requests, keys of an issuer and ids of sessions: what they hold, for how long, and no more."""
+"""Buckets of requests, keys of an issuer, ids of sessions, counts: what they hold, and for how long."""
 
 import json
 from typing import Any
@@ -8,9 +8,13 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from counterfoil.server.http.draining import Drain
 from counterfoil.server.http.key_set import FRESH_SECONDS, STALE_SECONDS, IssuerUnreachable, KeySet
+from counterfoil.server.http.metrics import Metrics
 from counterfoil.server.http.rates import Rates
 from counterfoil.server.http.sessions import new_session_id, session_of
+from counterfoil.store.counting import StateCount
+from counterfoil.store.errors import JournalUnavailable
 
 pytestmark = pytest.mark.anyio
 
@@ -146,3 +150,57 @@ def test_the_id_of_a_session_holds_what_its_client_is_called(info: Any, client: 
 @pytest.mark.parametrize("session_id", [None, "", "1", "cf1.short.", "cf1." + "a" * 22 + ".%%", "x" * 5000])
 def test_what_is_no_id_of_a_session_names_no_connection(session_id: str | None) -> None:
     assert session_of(session_id) is None
+
+
+class Counted:
+    """A journal whose operations are counted; None where it cannot be reached."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.counts: list[StateCount] | None = [
+            StateCount(namespace="alpha", state="in_doubt", number=2, oldest=1_000_000),
+            StateCount(namespace="beta", state="in_doubt", number=3, oldest=4_000_000),
+            StateCount(namespace="beta", state="succeeded", number=1, oldest=0),
+        ]
+
+    async def count_operations(self) -> tuple[list[StateCount], int]:
+        """Give the counts, as of second 10."""
+        self.asked += 1
+        if self.counts is None:
+            raise JournalUnavailable("gone", fix="wait")
+        return self.counts, 10_000_000
+
+
+async def test_operations_are_counted_once_in_a_while_and_named_by_tenant_for_the_operator_only() -> None:
+    journal = Counted()
+
+    async def opened() -> Any:
+        return journal
+
+    metrics = Metrics(opened, Drain(), version="1")
+    named = (await metrics.page(by_namespace=True)).decode()
+    summed = (await metrics.page(by_namespace=False)).decode()
+    assert journal.asked == 1
+    assert 'counterfoil_operations_in_doubt{namespace="beta"} 3.0' in named
+    assert 'counterfoil_operations{namespace="alpha",state="succeeded"} 0.0' in named
+    assert 'counterfoil_oldest_operation_age_seconds{namespace="beta",state="in_doubt"} 6.0' in named
+    assert "alpha" not in summed
+    assert "beta" not in summed
+    assert "counterfoil_operations_in_doubt 5.0" in summed
+    assert 'counterfoil_oldest_operation_age_seconds{state="in_doubt"} 9.0' in summed
+    assert 'age_seconds{state="succeeded"}' not in summed
+
+
+async def test_what_a_worker_knows_of_itself_is_told_without_a_journal() -> None:
+    journal = Counted()
+    journal.counts = None
+
+    async def opened() -> Any:
+        return journal
+
+    metrics = Metrics(opened, Drain(), version="1")
+    metrics.heard("begin_operation", "perform", 0.004)
+    page = (await metrics.page(by_namespace=True)).decode()
+    assert "counterfoil_journal_up 0.0" in page
+    assert "counterfoil_operations{" not in page
+    assert 'counterfoil_call_seconds_bucket{le="0.005",tool="begin_operation"} 1.0' in page

@@ -4,11 +4,16 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import tomllib
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 import yaml
 from cryptography import x509
@@ -17,6 +22,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from counterfoil.server.settings import load_settings
+from crash.sessions import LONG
+from http_servers import WAIT_SECONDS, HttpServer, wait_until
+from stdio_process import modern_call
 
 DEPLOY = Path(__file__).parents[2] / "examples" / "deploy"
 
@@ -106,7 +114,7 @@ def test_the_compose_file_names_what_is_there() -> None:
             source = volume.partition(":")[0]
             assert source in document["volumes"] or (DEPLOY / source).is_file()
     proxied = (DEPLOY / "compose.nginx.conf").read_text(encoding="utf-8")
-    assert all(f"server {name}:8080;" in proxied for name in ("worker-a", "worker-b"))
+    assert all(f"server {name}:8080 " in proxied for name in ("worker-a", "worker-b"))
 
 
 def test_the_numbers_of_the_deployment_fit_each_other() -> None:
@@ -119,3 +127,69 @@ def test_the_numbers_of_the_deployment_fit_each_other() -> None:
     longest_wait, slack = 50, 10
     [reading] = [line.split()[1] for line in proxy.splitlines() if "proxy_read_timeout" in line]
     assert int(reading.rstrip("s;")) > longest_wait + slack
+
+
+@pytest.mark.skipif(not LONG, reason="a rolling restart under load takes half a minute: COUNTERFOIL_LONG=1")
+def test_a_rolling_restart_behind_the_proxy_loses_no_call(tmp_path: Path) -> None:
+    program = linter("nginx")
+    configuration = '[http]\ncalls_per_second = 0\nnotice_seconds = 2\nhosts = ["counterfoil.example.org"]\n'
+
+    def worker(address: str = "127.0.0.1:0") -> HttpServer:
+        place = tmp_path / "journal.db"
+        return HttpServer(place, address=address, folder=tmp_path, configuration=configuration)
+
+    outcomes: Counter[str] = Counter()
+    is_over = threading.Event()
+    workers = [worker(), worker()]
+    text = (DEPLOY / "compose.nginx.conf").read_text(encoding="utf-8")
+    for name, one in zip(("worker-a", "worker-b"), workers, strict=True):
+        text = text.replace(f"{name}:8080", one.url.removeprefix("http://"))
+    text = text.replace("listen 8080", f"listen unix:{tmp_path}/socket")
+    whole = tmp_path / "nginx.conf"
+    own = f"pid {tmp_path}/pid;\ndaemon off;\nevents {{}}\nhttp {{\naccess_log off;\n{text}\n}}\n"
+    whole.write_text(own, encoding="utf-8")
+    tmp_path.chmod(0o755)
+    proxy = subprocess.Popen([program, "-e", str(tmp_path / "errors"), "-c", str(whole)])
+
+    def calling(number: int) -> None:
+        headers = {
+            "accept": "application/json",
+            "mcp-protocol-version": "2026-07-28",
+            "mcp-method": "tools/call",
+            "mcp-name": "begin_operation",
+        }
+        transport = httpx2.HTTPTransport(uds=str(tmp_path / "socket"))
+        with httpx2.Client(transport=transport, timeout=WAIT_SECONDS) as client:
+            for key in map(str, count()):
+                if is_over.is_set():
+                    return
+                effect = {"run": f"run {number}", "key": key, "target": key, "action": "mail.send"}
+                request = modern_call(1, **effect)
+                answer = client.post("http://counterfoil.example.org/mcp", json=request, headers=headers)
+                outcomes[
+                    answer.json()["result"]["structuredContent"]["next"]
+                    if answer.status_code == 200
+                    else str(answer.status_code)
+                ] += 1
+
+    try:
+        wait_until((tmp_path / "socket").exists)
+        with ThreadPoolExecutor(4) as callers:
+            calls = [callers.submit(calling, number) for number in range(4)]
+            for _ in range(2):
+                for index, one in enumerate(workers):
+                    wanted = outcomes.total() + 20
+                    wait_until(lambda wanted=wanted: outcomes.total() > wanted)
+                    one.stop()
+                    assert one.ended() == 0
+                    workers[index] = worker(one.url.removeprefix("http://"))
+            is_over.set()
+            for call in calls:
+                call.result()
+    finally:
+        is_over.set()
+        proxy.terminate()
+        proxy.wait(WAIT_SECONDS)
+        for one in workers:
+            one.__exit__()
+    assert set(outcomes) == {"perform"}

@@ -17,7 +17,7 @@ import pytest
 from counterfoil.store.domain.commands import OperationRef, ReceiptGiven, RecordReceipt
 from http_servers import TOKENS, HttpServer, issue_token, operating, wait_until
 from journals import AGENT, journal_url
-from stdio_process import call
+from stdio_process import call, modern_call
 
 pytestmark = pytest.mark.anyio
 
@@ -197,3 +197,33 @@ async def test_a_call_that_goes_on_for_ever_does_not_hold_the_stop(tmp_path: Pat
             server.stop()
             assert server.ended() == 0
             assert asked.exception() is not None or asked.result().status_code >= 500
+
+
+async def test_the_answer_to_a_question_of_one_worker_may_go_to_another(tmp_path: Path) -> None:
+    configuration = f'{TOKENS}[[authority]]\naction = "pay.*"\nrequire = "grant"\n'
+    place = tmp_path / "journal.db"
+    token = await issue_token(place, "team", "boss")
+    given = {"folder": tmp_path, "configuration": configuration}
+    with HttpServer(place, **given) as one, HttpServer(place, **given) as two:
+
+        def ask(server: HttpServer, tool: str, more: dict[str, Any], **arguments: Any) -> dict[str, Any]:
+            request = modern_call(1, tool, **arguments)
+            meta = request["params"]["_meta"]
+            meta["io.modelcontextprotocol/clientCapabilities"] = {"elicitation": {"form": {}}}
+            request["params"].update(more)
+            headers = {"mcp_protocol_version": "2026-07-28", "mcp_method": "tools/call", "mcp_name": tool}
+            return dict(server.post(request, authorization=f"Bearer {token}", **headers).json()["result"])
+
+        effect = {"run": "rent", "key": "pay", "action": "pay.send"}
+        step = {"run": "rent", "key": "pay"}
+        assert ask(one, "begin_operation", {}, **effect)["structuredContent"]["next"] == "ask"
+        asked = ask(one, "request_authority", {}, **step)
+        assert asked["resultType"] == "input_required"
+        ticked = {"permit": {"action": "accept", "content": {"permit": True}}}
+        made_up = {"inputResponses": ticked, "requestState": "0" * 64}
+        assert ask(two, "request_authority", made_up, **step)["resultType"] == "input_required"
+        reply = {"inputResponses": ticked, "requestState": asked["requestState"]}
+        answered = ask(two, "request_authority", reply, **step)["structuredContent"]
+        assert (answered["next"], answered["grant"]["source"]) == ("begin", "elicitation")
+        assert "token:boss" in answered["grant"]["granted_by"]
+        assert ask(one, "begin_operation", {}, **effect)["structuredContent"]["next"] == "perform"

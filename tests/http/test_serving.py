@@ -1,6 +1,7 @@
 """MCP over HTTP: both protocol eras, any worker, and whatever comes in as a body gets an answer."""
 
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import httpx2
 import pytest
 from mcp import Client
 
+from counterfoil.server.http.listening import listen_address, listening_socket
 from counterfoil.server.people.cli import run
 from http_servers import HttpServer, connected
 from stdio_process import call, modern_call
@@ -180,6 +182,11 @@ async def test_only_a_host_and_an_origin_that_count_are_served(
     assert workers[0].post(ping, origin="https://evil.example").status_code == 403
     assert workers[0].post(ping, origin="http://localhost:3000").status_code == 200
     assert workers[0].post(ping, host="localhost:8080").status_code == 200
+
+
+def test_an_answer_does_not_wait_for_an_acknowledgement() -> None:
+    with listening_socket(listen_address("127.0.0.1:0")) as listener:
+        assert listener.proto == socket.IPPROTO_TCP
 
 
 async def test_there_is_no_stream_to_open_and_no_session_to_end(

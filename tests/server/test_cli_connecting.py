@@ -77,12 +77,6 @@ def test_serving_loads_nothing_that_only_people_need(journal: Path) -> None:
     assert not [name for name in loaded if name.startswith("counterfoil.server.people")]
 
 
-def test_http_is_said_to_be_not_there(cli: CommandLine, journal: Path) -> None:
-    answer = cli("serve", "--http", "127.0.0.1:80")
-    assert answer.code == 2
-    assert "stdio only" in answer.err
-
-
 @pytest.mark.parametrize(
     "words",
     [

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from command_line import CommandLine, cli, journal
+from counterfoil.server.installing import work
 from counterfoil.server.installing.files import ChangedMeanwhile, write_whole
 from counterfoil.server.installing.json_text import value_at
+from counterfoil.server.installing.placing import Placement
 from counterfoil.server.installing.targets import TARGETS, skill_text
 
 __all__ = ["cli", "journal"]
@@ -129,6 +131,17 @@ def test_what_a_person_changed_since_stays(cli: CommandLine, home: Path) -> None
     assert "was changed since, and is left" in answer.err
 
 
+def test_an_entry_that_a_person_changed_since_is_left_and_named(cli: CommandLine, home: Path) -> None:
+    cli("install", "claude-code")
+    file = home / ".claude.json"
+    servers = json.loads(file.read_text())
+    servers["mcpServers"]["counterfoil"]["args"] = ["serve", "--tools", "core"]
+    file.write_text(json.dumps(servers))
+    answer = cli("uninstall", "claude-code")
+    assert json.loads(file.read_text()) == servers
+    assert "mcpServers.counterfoil was changed since, and is left" in answer.err
+
+
 def test_an_entry_that_a_person_made_is_left_and_told(cli: CommandLine, home: Path) -> None:
     theirs = '{"mcpServers": {"counterfoil": {"command": "theirs"}}}'
     (home / ".claude.json").write_text(theirs)
@@ -184,6 +197,17 @@ def test_a_file_of_another_shape_is_refused_and_nothing_is_written(
     assert files_of(home) == before
 
 
+def test_what_a_client_writes_while_it_is_installed_into_is_not_lost(tmp_path: Path) -> None:
+    file = tmp_path / "settings.json"
+    file.write_text("{}")
+    wanted = {str(file): [Placement(kind="member", path=("ours",), value=1)]}
+    changes = work.plan_install(str(tmp_path / "data"), "claude-code", wanted)
+    file.write_text('{"theirs": 1}')
+    with pytest.raises(work.NotInstallable, match="was changed while this ran"):
+        work.install(str(tmp_path / "data"), "claude-code", changes)
+    assert file.read_text() == '{"theirs": 1}'
+
+
 def test_a_file_that_changes_meanwhile_is_not_written_over(tmp_path: Path) -> None:
     file = tmp_path / "settings.json"
     file.write_text("new")
@@ -195,10 +219,10 @@ def test_a_file_that_changes_meanwhile_is_not_written_over(tmp_path: Path) -> No
 
 def test_a_key_that_stands_beside_it_is_not_shown(cli: CommandLine, home: Path) -> None:
     secret = "sk-ant-api03-" + "A1b2C3d4" * 8
-    settings: dict[str, Any] = {"mcpServers": {"other": {"env": {"API_KEY": secret}}}}
+    settings: dict[str, Any] = {"mcpServers": {}, "apiKey": secret}
     (home / ".claude.json").write_text(json.dumps(settings, indent=2))
     shown = cli("install", "claude-code", "--dry-run")
-    assert "counterfoil" in shown.out
+    assert '"apiKey"' in shown.out
     assert secret not in shown.out + shown.err
 
 

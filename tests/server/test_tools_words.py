@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 from mcp import Client
 
 from counterfoil.server.app import build_server
@@ -104,7 +105,14 @@ def test_an_output_schema_lets_further_members_and_nulls_through(tool: Any) -> N
     schema = output_schema(tool.output_model)
     assert schema["type"] == "object"
     assert schema.get("additionalProperties", True) is not False
-    assert set(schema["required"]) == {"as_of", "next", "reason", "guidance"}
+    assert {"as_of", "next", "reason", "guidance"} <= schema["properties"].keys()
+
+
+@pytest.mark.parametrize("recorded", [True, False, None])
+@pytest.mark.parametrize("tool", ALL_TOOLS, ids=lambda tool: tool.name)
+def test_an_output_schema_lets_a_fault_through(tool: Any, recorded: bool | None) -> None:
+    fault = {"code": "ambiguous", "message": "two", "fix": "one", "recorded": recorded, "candidates": ["a"]}
+    Draft202012Validator(output_schema(tool.output_model)).validate(fault)
 
 
 async def test_the_tools_are_listed_in_one_order_with_title_annotations_and_schemas() -> None:

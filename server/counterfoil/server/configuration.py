@@ -3,7 +3,6 @@
 Sections that nothing acts on yet are held to their form all the same, so that a file stays good.
 """
 
-import difflib
 import os
 import re
 import tomllib
@@ -391,7 +390,9 @@ def _known(where: str, table: Mapping[str, Any], names: Iterable[str]) -> None:
     accepted = list(names)
     for name in table:
         if name not in accepted:
-            near = difflib.get_close_matches(name, accepted, n=1, cutoff=0.5)
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, accepted, n=1, cutoff=0.5)
             hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(accepted)}"
             raise _Wrong(f"{where}.{name}" if where else name, f"it is not known{hint}")
 

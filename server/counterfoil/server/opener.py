@@ -1,6 +1,6 @@
 """Opens the journal that the settings name, under their policy and this machine's clock."""
 
-import secrets
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
@@ -44,7 +44,7 @@ async def open_from(
     from counterfoil.server.clock import read_clock
     from counterfoil.store.opening import Fresh, open_journal
 
-    fresh = Fresh(journal_id=f"jr_{secrets.token_hex(12)}", secret=secrets.token_hex(_SECRET_BYTES))
+    fresh = Fresh(journal_id=f"jr_{os.urandom(12).hex()}", secret=os.urandom(_SECRET_BYTES).hex())
     async with open_journal(
         settings.place,
         is_made=is_made,
@@ -73,7 +73,7 @@ def open_directly_from(settings: "Settings") -> "Iterator[Journal]":
 
     if settings.journal_path is None:
         raise LookupError("only a journal in a file can be opened directly")
-    fresh = Fresh(journal_id=f"jr_{secrets.token_hex(12)}", secret=secrets.token_hex(_SECRET_BYTES))
+    fresh = Fresh(journal_id=f"jr_{os.urandom(12).hex()}", secret=os.urandom(_SECRET_BYTES).hex())
     with open_journal_directly(
         settings.journal_path,
         fresh=fresh,

@@ -128,7 +128,6 @@ class Journal:
         self._runs = RunKeeping(self._view)
         self._attending = Attending(self._view)
         self.calls = AttendedCalls(self._view)
-        self._prober = prober
 
     # Loaded when first needed: who records one receipt and ends should not wait for what exports journals.
 

@@ -206,7 +206,7 @@ async def _open_postgres(
 ) -> "PostgresDatabase":
     try:
         # Loaded only where it is used: the driver is an extra, and takes a while to load.
-        from counterfoil.store.postgres.database import open_postgres
+        from counterfoil.store.postgres.opening import open_postgres
         from counterfoil.store.postgres.session import Patience
     except ImportError as error:
         raise JournalUnavailable(

@@ -8,7 +8,7 @@ the file put back every lease is ended, and the moment is noted: from then on, b
 import os
 import sqlite3
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, closing
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,26 +112,19 @@ async def restore_journal(
 
 
 async def mark_restored(
-    opened: Callable[[], AbstractAsyncContextManager[Journal]],
-    *,
-    clock: Callable[[], Reading],
-    policy: Policy,
-    caller: Caller,
+    journal: Journal, *, clock: Callable[[], Reading], policy: Policy, caller: Caller
 ) -> Restored:
-    """Mark the journal that `opened` opens as put back by other means, such as a database's own tools.
+    """Mark `journal` as put back by other means, such as a database's own tools; then open it anew.
 
     What was done between the newest that it holds and now counts as missing, as after `restore_journal`.
 
     Raises:
-        JournalUnavailable, UnsupportedVersion: there is no journal, or it cannot be used.
+        JournalUnavailable: it cannot be used.
     """
-    async with opened() as journal:
-        facts = await journal.database.facts()
-        backed_up_at, restored_at = await _note(journal.database, clock)
-    # Opened anew, as by everybody from now on: whoever opened it before the note is refused.
-    async with opened() as journal:
-        ended = await _end_all_leases(journal.database, clock, policy, caller)
-        verification = await journal.reader.verify()
+    facts = await journal.database.facts()
+    backed_up_at, restored_at = await _note(journal.database, clock)
+    ended = await _end_all_leases(journal.database, clock, policy, caller)
+    verification = await journal.reader.verify()
     return Restored(
         path=facts.get("path") or facts["location"],
         backed_up_at=backed_up_at,

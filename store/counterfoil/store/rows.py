@@ -1,7 +1,9 @@
 """Between rows and facts: reads an operation with all that belongs to it, and writes what changed."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
+from functools import cache
 from operator import attrgetter
 from typing import Any
 
@@ -413,11 +415,18 @@ async def _save_receipt(connection: Connection, place: dict[str, str], receipt: 
 
 
 def _plain(fact: Any) -> dict[str, Any]:
-    return {
-        name: int(value) if isinstance(value, bool) else value
-        for name in fact.__slots__
-        for value in (getattr(fact, name),)
-    }
+    names, values_of, flags = _columns_of(fact.__class__)
+    row = dict(zip(names, values_of(fact), strict=True))
+    for name in flags:
+        row[name] = int(row[name])
+    return row
+
+
+@cache
+def _columns_of(kind: Any) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]], tuple[str, ...]]:
+    """Give the names of a fact's fields, what reads them all at once, and which are stored as 0 and 1."""
+    names = tuple(field.name for field in fields(kind))
+    return names, attrgetter(*names), tuple(field.name for field in fields(kind) if field.type is bool)
 
 
 def _attempt_row(attempt: Attempt) -> dict[str, Any]:

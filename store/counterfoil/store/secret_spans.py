@@ -42,6 +42,7 @@ _NAME: Final = re.compile(
     r"|\s{0,2}(?P<colon>:(?![:/])[ \t]{0,3})"
     r"|(?(flag)(?P<space>[ \t]{1,3})(?!-)|(?!)))"
 )
+_ASSIGNMENT_SIGNS: Final = ("=", ":", "--", "%3D")
 _QUOTED_VALUE: Final = re.compile(
     r"\\\"(?P<escaped>(?:(?!\\\").)+)"
     r"|\"(?P<double>(?:[^\"\\]|\\.)+)"
@@ -124,7 +125,7 @@ def _url_password_spans(text: str) -> Iterator[Span]:
 
 def assignment_spans(text: str, names: SecretNames) -> Iterable[Span]:
     """Find what follows the name of a secret: in queries, headers, environments, flags and JSON text."""
-    return _assignment_spans(text, names) if "=" in text or ":" in text or "--" in text else ()
+    return _assignment_spans(text, names) if any(map(text.__contains__, _ASSIGNMENT_SIGNS)) else ()
 
 
 def _assignment_spans(text: str, names: SecretNames) -> Iterator[Span]:

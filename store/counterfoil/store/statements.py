@@ -12,7 +12,6 @@ A dialect may replace a statement in `sql/DIALECT/overrides.sql`; the comment th
 
 import re
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -47,6 +46,8 @@ class Statements(dict[str, Statement]):
     """The statements of one dialect by name; asking for one that is not there is refused."""
 
     def __missing__(self, name: str) -> Statement:
+        from difflib import get_close_matches
+
         near = ", ".join(get_close_matches(name, self)) or "none"
         raise StatementRefused(f"there is none of that name; near: {near}", statement=name)
 

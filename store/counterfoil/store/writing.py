@@ -152,12 +152,12 @@ async def carry_out(
     rows = []
     for event, who in events:
         seq += 1
-        data = to_json(event.data)
+        data, kind = to_json(event.data), event.kind.value
         head = event_hash(
             head,
             seq=seq,
             operation=event.operation,
-            kind=event.kind.value,
+            kind=kind,
             at=event.at,
             caller=who,
             data=data,
@@ -167,7 +167,7 @@ async def carry_out(
                 **where,
                 "seq": seq,
                 "operation": event.operation,
-                "kind": event.kind.value,
+                "kind": kind,
                 "at": event.at,
                 "caller": who,
                 "data": data,

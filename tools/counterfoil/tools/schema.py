@@ -37,9 +37,17 @@ def input_schema(model: type[BaseModel]) -> dict[str, Any]:
 
 @cache
 def output_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Give the schema of an answer: nulls and further members stay allowed, so that no answer fails it."""
+    """Give the schema of an answer: nulls and further members stay allowed, so that no answer fails it.
+
+    Nor does a fault. Gemini CLI takes a fault's text for structured content and holds it against this schema;
+    where it does not fit, its model is shown the mismatch in place of the fault. So nothing is required, and
+    `recorded`, which in a fault says whether something was, may be a boolean.
+    """
     slim = _slim(model.model_json_schema(), {}, keep_null=True)
     slim.pop("description", None)
+    slim.pop("required", None)
+    if "recorded" in slim["properties"]:
+        slim["properties"]["recorded"]["anyOf"].append({"type": "boolean"})
     return slim
 
 

@@ -23,6 +23,7 @@ SUMMARY = "counterfoil/summary"
 """The member of `_meta` that marks a recorded result as less than what the tool answered."""
 
 _SHOWN_OF_LONG = 4_000
+_READ_OF_LONG = 16_000
 _DEEPEST = 32
 
 
@@ -45,7 +46,8 @@ def captured_receipt(
     """
     document = result_document(result)
     found = _reference(rule.external_id, document)
-    digest = _digest(result, hide)
+    size = _size(result)
+    digest = _digest(result, hide, is_large=size is None or size > limits.result_bytes)
     return ReceiptGiven(
         attempt=attempt,
         kind=rule.kind if found is not None else "other",
@@ -62,7 +64,7 @@ def captured_receipt(
         },
         source="response",
         assurance="captured",
-        result=_kept(dict(result), digest, limits),
+        result=_kept(dict(result), digest, size, limits=limits, hide=hide),
     )
 
 
@@ -97,25 +99,28 @@ def _url(value: Json) -> str | None:
     return value if is_one and value.isprintable() else None
 
 
-def _digest(result: Mapping[str, Any], hide: Hide) -> str:
-    """Digest a result without its secrets: a digest of what holds a short one would give it away."""
+def _size(result: Mapping[str, Any]) -> int | None:
+    """Give the bytes of a result; None where it is nested too deep for a body, or no JSON."""
     try:
-        text = json.dumps(hide(dict(result)), sort_keys=True)
+        check_value(dict(result), field="result", max_depth=_DEEPEST)
+        return len(json.dumps(result, ensure_ascii=False, separators=(",", ":")).encode())
     except (InvalidArgument, ValueError, RecursionError):
-        text = json.dumps(result, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+        return None
 
 
-def _kept(result: dict[str, Any], digest: str, limits: Limits) -> dict[str, Any]:
+def _digest(result: Mapping[str, Any], hide: Hide, *, is_large: bool) -> str:
+    """Digest a result without its secrets: a digest of what holds little else would give a short one away."""
+    value = dict(result) if is_large else hide(dict(result))
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _kept(
+    result: dict[str, Any], digest: str, size: int | None, *, limits: Limits, hide: Hide
+) -> dict[str, Any]:
     """Give the result as it can be recorded: whole, or a summary that says so."""
-    try:
-        size = len(json.dumps(result, ensure_ascii=False, separators=(",", ":")).encode())
-        check_value(result, field="result", max_depth=_DEEPEST)
-        # Placeholders may be longer than the secrets that they stand for.
-        if size <= limits.result_bytes - limits.result_bytes // 8:
-            return result
-    except (InvalidArgument, ValueError, RecursionError):
-        size = None
+    # Placeholders may be longer than the secrets that they stand for.
+    if size is not None and size <= limits.result_bytes - limits.result_bytes // 8:
+        return result
     parts = result.get("content")
     text = "\n".join(
         part["text"]
@@ -130,7 +135,8 @@ def _kept(result: dict[str, Any], digest: str, limits: Limits) -> dict[str, Any]
     return {
         "content": [
             {"type": "text", "text": note},
-            {"type": "text", "text": escape_untrusted(text, limit=_SHOWN_OF_LONG)},
+            # Secrets are replaced before the cut: half of one would not be known for one.
+            {"type": "text", "text": escape_untrusted(str(hide(text[:_READ_OF_LONG])), limit=_SHOWN_OF_LONG)},
         ],
         "isError": False,
         "_meta": {SUMMARY: {"bytes": size, "sha256": digest}},

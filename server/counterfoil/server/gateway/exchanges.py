@@ -25,6 +25,7 @@ class Exchange:
     """One call under way, and the question that it waits for, if any."""
 
     def __init__(self) -> None:
+        self._one_at_a_time = anyio.Lock()
         self._changed = anyio.Event()
         self._answered = anyio.Event()
         self._answer: Any = None
@@ -35,13 +36,14 @@ class Exchange:
 
     async def ask(self, request: types.InputRequest) -> Any:
         """Put the server's request to the client, and give its answer as raw JSON; None where none came."""
-        self._answered, self._answer = anyio.Event(), None
-        self.question = request.model_dump(by_alias=True, mode="json", exclude_none=True)
-        self._changed.set()
-        with anyio.move_on_after(_ANSWERING_SECONDS):
-            await self._answered.wait()
-        self.question = None
-        return self._answer
+        async with self._one_at_a_time:
+            self._answered, self._answer = anyio.Event(), None
+            self.question = request.model_dump(by_alias=True, mode="json", exclude_none=True)
+            self._changed.set()
+            with anyio.move_on_after(_ANSWERING_SECONDS):
+                await self._answered.wait()
+            self.question = None
+            return self._answer
 
     def answer(self, value: Any) -> None:
         """Hand the client's answer to the server's request."""

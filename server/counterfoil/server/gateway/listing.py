@@ -89,9 +89,17 @@ class Listing:
         if not isinstance(name, str):
             return entry
         if method == "tools/list" and self._tooling[upstream.name].judged(name, entry).has_effect:
-            entry = with_argument(entry)
+            entry = with_argument(_without_output_schema(entry))
         shown = self._naming.shown(upstream.name, name)
         return entry if shown == name else {**entry, "name": shown}
+
+
+def _without_output_schema(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Give a tool without the schema of its results: what the gateway answers in its place has another shape.
+
+    Clients hold errors against it too (Gemini CLI does), and show the model the mismatch in their place.
+    """
+    return {name: value for name, value in entry.items() if name != "outputSchema"}
 
 
 def _place(cursor: Any, servers: int) -> tuple[int, str | None]:

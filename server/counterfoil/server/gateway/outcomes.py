@@ -24,7 +24,8 @@ _REFUSALS = (types.INVALID_PARAMS, types.METHOD_NOT_FOUND)
 _OF_VALIDATION = re.compile(r"validation error|invalid arguments", re.IGNORECASE)
 """How the SDKs of several languages begin the text of a refusal, made before the tool's own code runs."""
 
-_SHOWN = 1_000
+_READ = 8_000
+"""Characters of an error that are judged, and handed on to be cut once their secrets are replaced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +51,8 @@ def outcome_of_result(result: Mapping[str, Any], expected: Expected) -> Outcome:
         return Outcome(kind="waiting")
     if result.get("isError") is not True:
         return Outcome(kind="performed")
-    text = error_text(result)
-    told = {"tool_error": text[:_SHOWN]}
+    text = error_text(result)[:_READ]
+    told = {"tool_error": text}
     return _refused(
         text, told, expected, is_of_validation=_OF_VALIDATION.search(text) is not None
     ) or Outcome(kind="unknown", error="the tool answered with an error", evidence=told)
@@ -60,15 +61,13 @@ def outcome_of_result(result: Mapping[str, Any], expected: Expected) -> Outcome:
 def outcome_of_error(error: Exception | None, expected: Expected) -> Outcome:
     """Judge what came instead of a result."""
     if isinstance(error, Unreachable):
-        return Outcome(
-            kind="refused", error="the call was never sent", evidence={"never_sent": error.why[:_SHOWN]}
-        )
+        return Outcome(kind="refused", error="the call was never sent", evidence={"never_sent": error.why})
     if isinstance(error, BadAnswer):
         return Outcome(kind="unknown", error="the server's answer does not fit the protocol")
     if not isinstance(error, MCPError):
         return Outcome(kind="unknown", error=f"the call failed ({type(error).__name__})")
-    code, message = error.error.code, error.error.message
-    told = {"jsonrpc_error": {"code": code, "message": message[:_SHOWN]}}
+    code, message = error.error.code, error.error.message[:_READ]
+    told = {"jsonrpc_error": {"code": code, "message": message}}
     if code == types.REQUEST_TIMEOUT:
         return Outcome(kind="unknown", error="the call was not answered in time", evidence=told)
     if code == types.CONNECTION_CLOSED:

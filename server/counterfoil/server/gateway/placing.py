@@ -74,7 +74,10 @@ async def find_place(
         named = (run_of(attendance.run), key)
         attached = next((one for one in live if (one.run, one.key) == named), None)
     else:
-        arguments = journal.hidden(dict(call.arguments))
+        try:
+            arguments = journal.hidden(dict(call.arguments))
+        except InvalidArgument:
+            arguments = described.args
         attached = matching_attempt(live, described, tool=call.tool, arguments=arguments)
     run = run_of(attendance.run)
     return Place(

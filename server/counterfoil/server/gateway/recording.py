@@ -25,6 +25,7 @@ from counterfoil.store.domain.commands import (
     RecordReceipt,
 )
 from counterfoil.store.domain.instants import rfc3339
+from counterfoil.store.domain.untrusted import safe_value
 from counterfoil.store.errors import Fault, JournalUnavailable
 from counterfoil.store.limits import Limits
 from counterfoil.store.redact import Redactor
@@ -38,6 +39,8 @@ _LEASE_PARTS = 3
 """The lease is prolonged after a third of it, so that a late turn does not lose it."""
 _SHORTEST_BEAT_SECONDS = 1.0
 _RECORDING_TRIES = 3
+_SHOWN_OF_ERROR = 1_000
+"""Cut after secrets are replaced: half of one would not be known for one."""
 _RECORDING_PAUSE_SECONDS = 0.2
 
 
@@ -142,7 +145,11 @@ class Recording:
             attempt=grant.attempt,
             effect="none" if outcome.kind == "refused" else "unknown",
             error=outcome.error,
-            evidence={"server": call.server[:200], "tool": call.tool[:200], **outcome.evidence},
+            evidence={
+                "server": call.server[:200],
+                "tool": call.tool[:200],
+                **safe_value(journal.hidden(dict(outcome.evidence)), limit=_SHOWN_OF_ERROR),
+            },
         )
         return await _recorded(lambda: journal.record_failure(failure, caller))
 

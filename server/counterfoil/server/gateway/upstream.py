@@ -4,7 +4,7 @@ Requests and results pass as they are on the wire, so that nothing which the SDK
 the SDK still checks results against the revision that was agreed upon with the server.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -36,7 +36,7 @@ def _shape(method: str) -> TypeAdapter[Any] | None:
     return None if model is None else TypeAdapter(model)
 
 
-Notified = Callable[["Upstream", types.ServerNotification], Awaitable[None]]
+Notified = Callable[["Upstream", types.ServerNotification], Coroutine[Any, Any, None]]
 
 
 class BadAnswer(Exception):
@@ -95,6 +95,7 @@ class Upstream:
         self.generation = 0
         self._in_flight = 0
         self._is_suspect = False
+        self._was_away = False
         self.introduction: Introduction | None = None
         self._wanted: set[str] = set()
         self._wanted_changed = anyio.Event()
@@ -123,15 +124,22 @@ class Upstream:
                 with anyio.fail_after(self.spec.start_seconds):
                     client: Client = await self._tasks.start(self._keep, self._ended)
             except TimeoutError:
+                self._was_away = True
                 raise Unreachable(f"it did not answer within {self.spec.start_seconds:g} s") from None
             except Unreachable:
+                self._was_away = True
                 raise
             except Exception as error:
+                self._was_away = True
                 logger.info("%s could not be reached: %s", self.name, _kind(error))
                 raise Unreachable(f"it could not be started or reached ({_kind(error)})") from None
             self._client = client
             self.generation += 1
             self.log_level = None
+            if self._was_away or self.generation > 1:
+                # What the client knows of the server is of another process of it, or nothing.
+                self._was_away = False
+                self._tasks.start_soon(self._on_notification, self, types.ToolListChangedNotification())
             self.introduction = Introduction(
                 capabilities=client.server_capabilities,
                 info=client.server_info,

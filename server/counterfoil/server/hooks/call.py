@@ -1,6 +1,7 @@
 """One tool call with its effects: the one operation that it is in the journal."""
 
 import hashlib
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,9 +12,10 @@ from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.rules.rule import EffectRules
 from counterfoil.server.hooks.rules.tools import effect_of_tool, name_words
 from counterfoil.server.hooks.shell.walking import Script, read_script, read_words
-from counterfoil.store.domain.canonical import canonical_json
+from counterfoil.store.domain.canonical import canonical_json, check_value
+from counterfoil.store.errors import InvalidArgument
 
-__all__ = ["Call", "call_of", "identity_of", "script_of"]
+__all__ = ["Call", "call_of", "identity_of", "payload_of", "script_of"]
 
 _LONGEST_TEXT = 2_000
 _MOST_SENT = 40_000
@@ -69,6 +71,11 @@ class Call:
     def fails_closed(self) -> bool:
         """Tell whether the call is not to go on where the journal cannot be asked."""
         return any(effect.rule.fail_closed for effect in self.effects)
+
+    @property
+    def is_readable(self) -> bool:
+        """Tell whether what is sent could be found at all: otherwise equal words may mean another effect."""
+        return all(effect.is_readable for effect in self.effects)
 
     @property
     def is_known(self) -> bool:
@@ -131,18 +138,40 @@ def _described(effect: Effect) -> dict[str, Any]:
     return {name: value for name, value in told.items() if value is not None}
 
 
-def identity_of(call: Call, *, redact: Callable[[Any], Any]) -> tuple[str, str, Mapping[str, Any]]:
+def identity_of(
+    call: Call, *, redact: Callable[[Any], Any], call_id: str | None = None
+) -> tuple[str, str, Mapping[str, Any]]:
     """Give the key that any later session would derive, the digest in it, and the args as they are sent.
 
-    Secrets are taken out first: one that was renewed makes no other effect, and no digest can tell it.
+    Secrets are taken out first: one that was renewed makes no other effect, and no digest can tell it. Where
+    what is sent cannot be found, the client's own id is all that tells one call from the next.
     """
-    args = _bounded(redact(dict(call.args)))
-    if len(canonical_json(args)) > _MOST_SENT:
-        args = {"digest": _digest(args), "tool": args.get("tool", "shell")}
+    args = _sendable(dict(call.args), redact)
+    if not call.is_readable and call_id is not None:
+        args = {**args, "call": call_id}
     digest = _digest([call.action, args])
     readable = _UNREADABLE.sub("-", str(redact(call.target or "")))[:80].strip("-")
     key = call.own_key or f"{_UNREADABLE.sub('-', call.action)[:60]}:{readable}:{digest[:20]}"
     return key, _digest([call.own_key, digest]), args
+
+
+def payload_of(call: Call, *, redact: Callable[[Any], Any]) -> Mapping[str, Any] | None:
+    """Give what of a tool's arguments is not what the effect is, as the journal can keep it."""
+    return None if call.payload is None else _sendable(dict(call.payload), redact)
+
+
+def _sendable(value: dict[str, Any], redact: Callable[[Any], Any]) -> dict[str, Any]:
+    """Give a value as the journal can keep it: what no body holds is known by its digest."""
+    try:
+        bounded: dict[str, Any] = _bounded(redact(value))
+        check_value(bounded, field="args")
+        if len(canonical_json(bounded)) <= _MOST_SENT:
+            return bounded
+        return {"digest": _digest(bounded)}
+    except InvalidArgument:
+        # Nested deeper, or holding numbers, that are no JSON of the journal's.
+        text = json.dumps(value, sort_keys=True, default=str)
+        return {"digest": hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()}
 
 
 def _digest(value: Any) -> str:

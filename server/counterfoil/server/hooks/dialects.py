@@ -29,17 +29,18 @@ def dialect_of(event: str, raw: bytes) -> tuple[Dialect | None, bytes]:
         return None, raw
     try:
         told = json.loads(raw)
-    except (ValueError, RecursionError):
+        if not isinstance(told, dict):
+            return None, raw
+        if told.get("hook_event_name") in _GEMINI_EVENTS:
+            dialect: Dialect = GeminiDialect()
+        elif told.get("event_type") == event and "hook_event_name" not in told:
+            dialect = LettaDialect()
+        else:
+            return None, raw
+        return dialect, json.dumps(dialect.read(told)).encode()
+    except (ValueError, TypeError, RecursionError):
+        # A client is never broken by what it sends; whoever reads it next says that it is no event.
         return None, raw
-    if not isinstance(told, dict):
-        return None, raw
-    if told.get("hook_event_name") in _GEMINI_EVENTS:
-        dialect: Dialect = GeminiDialect()
-    elif told.get("event_type") == event and "hook_event_name" not in told:
-        dialect = LettaDialect()
-    else:
-        return None, raw
-    return dialect, json.dumps(dialect.read(told)).encode()
 
 
 _GEMINI_EVENTS = ("BeforeTool", "AfterTool", "AfterAgent", "PreCompress")

@@ -19,6 +19,9 @@ _LEAVES_ALONE = one_of(
     "cd pushd popd echo printf true false : test [ [[ ls pwd export set cat head tail date which type hash",
     "command sleep grep rg wc sort jq tee sed awk tr cut basename dirname env uname whoami id read wait",
 )
+_SENDS_STATE = ("deployment", "release")
+"""Kinds of effects that the same words mean otherwise each time."""
+
 _AROUND = ("env", "stdin", "fed_by")
 _GIT_LEAVES_ALONE = one_of(
     "add status log diff show remote fetch rev-parse ls-remote ls-files describe config push blame shortlog",
@@ -33,6 +36,7 @@ class Effect:
     `decides`: the end of the whole call tells whether it succeeded. `names` are all words by which an agent
     may have named the target, `words` those that tell what is done. `reference` is what the performing system
     calls what is sent as it stands now.
+    `is_known` off: the call makes what it sends. `is_readable` off: what it sends cannot be found at all.
     """
 
     rule: EffectRule
@@ -46,6 +50,7 @@ class Effect:
     reference: str | None = None
     lookup: str | None = None
     is_known: bool = True
+    is_readable: bool = True
 
 
 def effects_of(script: Script, rules: EffectRules) -> tuple[Effect, ...]:
@@ -107,7 +112,7 @@ def _effect(invocation: Invocation, rule: CommandRule, script: Script, *, is_kno
     elif rule.form == "git-push":
         pushed = read_push(invocation)
         if pushed is None:
-            told |= {"target": None, "sent": call, "state": None, "is_known": False}
+            told |= {"target": None, "sent": call, "is_known": False, "is_readable": False}
         else:
             refs = [{"ref": ref, "commit": commit} for ref, commit in pushed.refs]
             told |= {
@@ -130,6 +135,7 @@ def _effect(invocation: Invocation, rule: CommandRule, script: Script, *, is_kno
             "target": " ".join(names)[:300] or None,
             "sent": call,
             "state": _files(words, rule, invocation),
+            "is_readable": rule.kind not in _SENDS_STATE or _is_readable(invocation),
             "names": names,
         }
     if not told["is_known"]:
@@ -140,6 +146,11 @@ def _effect(invocation: Invocation, rule: CommandRule, script: Script, *, is_kno
 
 def _files(words: Sequence[Word], rule: CommandRule, invocation: Invocation) -> dict[str, str] | None:
     return digests_of(words, folder=invocation.folder, patterns=rule.files) or None
+
+
+def _is_readable(invocation: Invocation) -> bool:
+    """Tell whether what a command sends can be found before it runs."""
+    return invocation.folder is not None and all(word.is_static for word in invocation.words)
 
 
 def _input(invocation: Invocation) -> tuple[Word, ...]:

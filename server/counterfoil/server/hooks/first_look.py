@@ -55,16 +55,32 @@ TRIGGERS = (
 """The words of the default rules: of one line all stand in whatever that rule fits."""
 
 _TOOL = b'"tool_name"'
+_MOST_TOOLS = 20
+_READING = (b"get_", b"list_", b"read_", b"search_", b"find_", b"fetch_", b"query_")
+_SHELLS = (
+    b"Bash",
+    b"shell",
+    b"local_shell",
+    b"exec_command",
+    b"shell_command",
+    b"unified_exec",
+    b"container.exec",
+)
+"""What `event` takes for the shell."""
+
 _WORD_KEYS = (b"program", b"tool")
 _GLOBS = b"*?["
 
 
 def is_candidate(raw: bytes, words: tuple[bytes, ...] | None) -> bool:
     """Tell whether what came may be about an effect. `words` are the configured ones, None where unknown."""
-    if b"mcp__" in raw and _names_mcp_tool(raw):
-        return True
     if words is None or b"\\u00" in raw or any(word in raw for word in words):
         return True
+    tools = _tools(raw)
+    if any(tool.startswith(b"mcp__") and not _reads(tool) for tool in tools):
+        return True
+    if tools and not any(tool in _SHELLS for tool in tools):
+        return False
     for trigger in TRIGGERS:
         for word in trigger:
             if word not in raw:
@@ -74,17 +90,21 @@ def is_candidate(raw: bytes, words: tuple[bytes, ...] | None) -> bool:
     return False
 
 
-def _names_mcp_tool(raw: bytes) -> bool:
-    """Tell whether the tool is one of an MCP server whose name does not begin with a mere reading verb."""
+def _tools(raw: bytes) -> list[bytes]:
+    """Give what may be the tool's name: the first texts behind that key, wherever it stands."""
+    found: list[bytes] = []
     at = raw.find(_TOOL)
-    while at >= 0:
+    while at >= 0 and len(found) < _MOST_TOOLS:
         value = raw[at + len(_TOOL) : at + len(_TOOL) + 300].lstrip(b" \t\r\n:")
-        if value.startswith(b'"mcp__'):
-            tool = value[1:].split(b'"', 1)[0].rsplit(b"__", 1)[-1]
-            if not tool.startswith((b"get_", b"list_", b"read_", b"search_", b"find_", b"fetch_", b"query_")):
-                return True
+        if value.startswith(b'"'):
+            found.append(value[1:].split(b'"', 1)[0])
         at = raw.find(_TOOL, at + 1)
-    return False
+    return found if at < 0 else [*found, *_SHELLS]
+
+
+def _reads(tool: bytes) -> bool:
+    """Tell whether the tool's own name begins with a mere reading verb."""
+    return tool.rsplit(b"__", 1)[-1].startswith(_READING)
 
 
 def configured_words(text: bytes) -> tuple[bytes, ...] | None:

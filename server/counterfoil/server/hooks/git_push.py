@@ -1,7 +1,6 @@
 """What a `git push` sends: to which remote, to which refs, which commits."""
 
 import os
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
@@ -44,6 +43,8 @@ class Pushed:
 
 def read_push(invocation: Invocation) -> Pushed | None:
     """Find out what a push would send now; None where that cannot be told."""
+    import subprocess  # Loaded where there is a push.
+
     git = _Git.of(invocation)
     if git is None or not all(word.is_static for word in invocation.words):
         return None
@@ -74,6 +75,8 @@ class _Git:
         return cls(folder=invocation.folder, options=tuple(options), env=env)
 
     def lines(self, *words: str) -> list[str]:
+        import subprocess
+
         answered = subprocess.run(
             ["git", *self.options, *words],
             cwd=self.folder,

@@ -57,7 +57,13 @@ def _handled(name: str, raw: bytes, flags: Mapping[str, str | None]) -> str | No
     settings, rules, is_strict = _settings(flags)
     if name in ("SessionStart", "PreCompact", "Stop"):
         return None if settings is None else _of_session(event, settings)
-    call = call_of(event, rules)
+    try:
+        call = call_of(event, rules)
+    except Exception as error:
+        # What it would have been is not known: only a rule for everything can hold it.
+        logger.warning("the call could not be read", exc_info=error)
+        is_held = (is_strict or rules.fail_closed) and name == "PreToolUse"
+        return deny_output(unavailable(type(error).__name__)) if is_held else None
     if call is None:
         return None
     fails_closed = is_strict or rules.fail_closed or call.fails_closed

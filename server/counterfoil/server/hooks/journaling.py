@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from counterfoil.server.hooks.call import Call, identity_of
+from counterfoil.server.hooks.call import Call, identity_of, payload_of
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.fitting import fitting_attempt
 from counterfoil.server.hooks.saying import blocked, blocked_by_step
@@ -130,7 +130,7 @@ class HookJournal:
         return await self._begin(call, identity)
 
     def _identity(self, call: Call, run: str) -> _Identity:
-        key, mark, args = identity_of(call, redact=self.journal.hidden)
+        key, mark, args = identity_of(call, redact=self.journal.hidden, call_id=self.event.call_id)
         return _Identity(run=run, key=key, mark=mark, args=args)
 
     async def _on_file(self, identity: _Identity) -> tuple[HeldAttempt, ...]:
@@ -186,7 +186,7 @@ class HookJournal:
             action=call.action,
             target=call.target,
             args=identity.args,
-            payload=None if call.payload is None else dict(call.payload),
+            payload=payload_of(call, redact=self.journal.hidden),
             repeat=call.repeat,
             lookup=None
             if call.lookup is None
@@ -201,6 +201,13 @@ class HookJournal:
             return await self._begin(call, own)
         return None if answer["next"] == "perform" else blocked(answer, self.event, lookup=call.lookup)
 
+    def _is_of_call(self, known: HeldAttempt) -> bool:
+        return self.caller.call_id in known.calls
+
+    def _is_nameless(self, known: HeldAttempt) -> bool:
+        """Tell whether a client that gives its calls no ids began this attempt, which is still live."""
+        return self.caller.call_id is None and known.is_live and known.connection == self.caller.connection
+
     async def after(self, call: Call) -> str | None:
         """Record what came of a call; give what the model has to be told of it.
 
@@ -210,12 +217,11 @@ class HookJournal:
         from counterfoil.server.hooks.recording import record
 
         held = await self.journal.calls.held(self.caller, system=SYSTEM)
-        known = next((one for one in held if self.caller.call_id in one.calls), None)
+        known = next((one for one in held if self._is_of_call(one)), None)
         identity = self._identity(call, await self.run())
         if known is None:
-            known = next(
-                (one for one in await self._on_file(identity) if self.caller.call_id in one.calls), None
-            )
+            on_file = await self._on_file(identity)
+            known = next((one for one in on_file if self._is_of_call(one) or self._is_nameless(one)), None)
         ref = OperationRef(run=identity.run, key=identity.key)
         return await record(
             self.journal,

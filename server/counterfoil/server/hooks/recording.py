@@ -8,7 +8,6 @@ from counterfoil.server.clock import read_clock
 from counterfoil.server.hooks.call import Call
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.outcome import Outcome, outcome_of
-from counterfoil.server.hooks.remote import Look, look_at_remote
 from counterfoil.server.hooks.rules.results import result_digest
 from counterfoil.server.hooks.saying import journaled, still_open
 from counterfoil.store.domain.commands import (
@@ -58,9 +57,11 @@ async def record(
     outcome = outcome_of(event, call)
     look = None
     if outcome.came == "unknown" and attempt is not None:
+        from counterfoil.server.hooks.remote import look_at_remote
+
         look = look_at_remote(event, call, outcome, (await journal.recorded(ref)).args)
-    if look is Look.DONE or outcome.came == "succeeded":
-        source = "lookup" if look is Look.DONE else "response"
+    if look == "done" or outcome.came == "succeeded":
+        source = "lookup" if look == "done" else "response"
         proofs = list(_proofs(call, event, outcome, source=source))
         answer: Mapping[str, Any] = {}
         for proof in proofs:
@@ -74,7 +75,7 @@ async def record(
             journal, caller, call, event, outcome, proof, ref, attempt, args, is_final=False
         )
         return still_open(answer, came="under_way")
-    evidence = {"looked": "the remote does not have it"} if look is Look.ABSENT else outcome.evidence
+    evidence = {"looked": "the remote does not have it"} if look == "absent" else outcome.evidence
     answer = await journal.record_failure(
         RecordFailure(
             ref=ref,

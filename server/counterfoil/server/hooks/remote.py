@@ -4,15 +4,14 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping
-from enum import Enum
-from typing import Any
+from typing import Any, Literal
 
 from counterfoil.server.hooks.call import Call, script_of
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.git_push import read_push
 from counterfoil.server.hooks.outcome import Outcome
 
-__all__ = ["Look", "look_at_remote"]
+__all__ = ["look_at_remote"]
 
 _LOOK_SECONDS = 10
 
@@ -23,14 +22,9 @@ _BROKEN_OFF = re.compile(
 """After these the remote may still be at it: an empty look would come too early."""
 
 
-class Look(Enum):
-    """What a look showed."""
-
-    DONE = "done"
-    ABSENT = "absent"
-
-
-def look_at_remote(event: HookEvent, call: Call, outcome: Outcome, args: Any) -> Look | None:
+def look_at_remote(
+    event: HookEvent, call: Call, outcome: Outcome, args: Any
+) -> Literal["done", "absent"] | None:
     """Look whether the one commit of the one push of a call stands at the remote; None: it tells nothing.
 
     Only after the command has ended by itself. `args` are those on record: a call that should have made the
@@ -55,8 +49,8 @@ def look_at_remote(event: HookEvent, call: Call, outcome: Outcome, args: Any) ->
         return None
     was = _recorded_commit(args)
     if not effect.is_known and pushed.commit == was:
-        return Look.ABSENT
-    return Look.DONE if there == pushed.commit else Look.ABSENT
+        return "absent"
+    return "done" if there == pushed.commit else "absent"
 
 
 def _texts(part: Any) -> list[str]:

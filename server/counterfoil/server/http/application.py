@@ -30,6 +30,7 @@ from counterfoil.server.http.principals import Principal
 from counterfoil.server.http.rates import Rates
 from counterfoil.server.http.scraping import Scraping
 from counterfoil.server.http.settings import HttpSettings
+from counterfoil.server.logs import logger
 from counterfoil.server.scopes import SCOPES
 from counterfoil.tools.specification import ToolSpecification
 
@@ -142,6 +143,8 @@ def _only_from(app: ASGIApp, security: TransportSecuritySettings) -> ASGIApp:
 
     async def checked(scope: Scope, receive: Receive, send: Send) -> None:
         refusal = await checks.validate_request(Request(scope))
+        if refusal is not None:
+            logger.info("a request was refused for its Host or Origin")
         await (app if refusal is None else refusal)(scope, receive, send)
 
     return checked

@@ -6,6 +6,7 @@ signal skips the notice. Then the journal is closed and the process ends with co
 """
 
 import contextlib
+import logging
 import secrets
 import signal
 import sys
@@ -63,6 +64,8 @@ def serve_http(settings: Settings, address_text: str, *, version: str = "") -> i
     check_surroundings(address, http)
     listener = listening_socket(address)
     configure_logs(settings.log_level)
+    # It writes each Host and Origin that it refuses, whatever stands there; here the fact is logged alone.
+    logging.getLogger("mcp.server.transport_security").setLevel(logging.ERROR)
     try:
         anyio.run(_serve, settings, http, address, listener, version)
     except Exception:

@@ -211,12 +211,13 @@ def _mark(request: Request) -> int:
     from counterfoil.store.restoring import mark_restored
 
     async def work() -> "Restored":
-        return await mark_restored(
-            request.journal,
-            clock=read_clock,
-            policy=policy_of(request.settings),
-            caller=request.caller("restore"),
-        )
+        async with request.journal() as journal:
+            return await mark_restored(
+                journal,
+                clock=read_clock,
+                policy=policy_of(request.settings),
+                caller=request.caller("restore"),
+            )
 
     return _tell_restored(request, anyio.run(work))
 

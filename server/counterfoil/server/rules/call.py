@@ -27,6 +27,7 @@ Hide = Callable[[Json], Json]
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,79}")
 _PLACE = re.compile(r"\{([^{}]+)\}")
 _LONG_MEMBER = 4_096
+_LONGEST_TEXT = 2_000
 _DIGEST_CHARACTERS = 20
 _DEEPEST = 30
 """Two less than a body may be nested: a member may stand inside what holds them all."""
@@ -98,8 +99,9 @@ def _plain(name: str) -> str:
 
 
 def _text(value: Any) -> str | None:
-    if isinstance(value, str) and value.strip():
-        return value[:2_000]
+    if isinstance(value, str):
+        # Half of a secret would not be known for one: a text is taken whole or not at all.
+        return value if value.strip() and len(value) <= _LONGEST_TEXT else None
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 

@@ -10,7 +10,9 @@ from typing import Any
 from counterfoil.server.rules.call import DescribedCall
 from counterfoil.store.attending import LiveAttempt
 from counterfoil.store.domain.canonical import canonical_json
+from counterfoil.store.domain.commands import Json
 from counterfoil.store.domain.names import fold_target
+from counterfoil.store.errors import InvalidArgument
 
 __all__ = ["matching_attempt"]
 
@@ -31,10 +33,10 @@ def matching_attempt(
 def _fit(attempt: LiveAttempt, call: DescribedCall, tool: str, arguments: Mapping[str, Any]) -> int:
     said = attempt.args if isinstance(attempt.args, Mapping) else {}
     fit = _ACTION if attempt.action in (call.action, tool) else 0
-    if said and canonical_json(dict(said)) in (canonical_json(call.args), canonical_json(dict(arguments))):
+    if said and (_is_same(dict(said), call.args) or _is_same(dict(said), dict(arguments))):
         fit = _ALL
     common = [name for name in said if name in arguments]
-    if any(canonical_json(said[name]) != canonical_json(arguments[name]) for name in common):
+    if not all(_is_same(said[name], arguments[name]) for name in common):
         return 0
     if common:
         fit = max(fit, _MEMBER)
@@ -46,3 +48,11 @@ def _fit(attempt: LiveAttempt, call: DescribedCall, tool: str, arguments: Mappin
     if any(isinstance(value, str) and fold_target(value[:2_000]) == target for value in arguments.values()):
         return max(fit, _TARGET)
     return fit
+
+
+def _is_same(one: Json, other: Json) -> bool:
+    """Compare as the journal compares; what no body can hold is like nothing."""
+    try:
+        return canonical_json(one) == canonical_json(other)
+    except InvalidArgument:
+        return False

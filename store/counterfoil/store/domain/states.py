@@ -111,19 +111,17 @@ def _first_match(rules: tuple[tuple[str, Value], ...], action: str, default: Val
 def is_live(operation: Operation, attempt: Attempt, now: Instant) -> bool:
     """Tell whether an attempt holds a live lease; only the newest can."""
     newest = operation.newest
-    return (
-        newest is not None
-        and attempt.number == newest.number
-        and attempt.outcome is Outcome.OPEN
-        and attempt.ended_at is None
-        and now < attempt.lease_until
-    )
+    return newest is not None and attempt.number == newest.number and _has_live_lease(attempt, now)
 
 
 def live_attempt(operation: Operation, now: Instant) -> Attempt | None:
     """The attempt whose lease lives, if one does."""
     newest = operation.newest
-    return newest if newest is not None and is_live(operation, newest, now) else None
+    return newest if newest is not None and _has_live_lease(newest, now) else None
+
+
+def _has_live_lease(attempt: Attempt, now: Instant) -> bool:
+    return attempt.outcome is Outcome.OPEN and attempt.ended_at is None and now < attempt.lease_until
 
 
 def unknown_attempts(operation: Operation, now: Instant) -> tuple[Attempt, ...]:

@@ -130,6 +130,8 @@ class Session(psycopg.AsyncConnection[DictRow]):
         self.row_factory = dict_row
         self.warned: list[str] = []
         """The SQLSTATEs of the warnings that came since the list was emptied."""
+        self.is_trusted = False
+        """Whether it was seen to lead to a database that has what this server was confirmed before."""
         self.add_notice_handler(self._note)
         self.adapters.register_dumper(int, _WholeNumber)
         self.adapters.register_dumper(bool, _WholeNumber)

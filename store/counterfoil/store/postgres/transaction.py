@@ -15,6 +15,8 @@ from counterfoil.store.statements import Statement, StatementRefused
 
 __all__ = ["Transaction"]
 
+_APPENDS, _MARKS = "append_event", "save_restore"
+
 _FEW = 4
 """Up to so many rows are sent one by one; more in a pipeline, where the driver logs each lost race."""
 
@@ -22,7 +24,16 @@ _FEW = 4
 class Transaction:
     """The `Connection` of one work; it is of no use once the work has ended."""
 
-    __slots__ = ("_is_read_only", "_moment", "_patience", "_session", "_statements", "lost_to")
+    __slots__ = (
+        "_is_read_only",
+        "_moment",
+        "_patience",
+        "_session",
+        "_statements",
+        "appended",
+        "has_marked",
+        "lost_to",
+    )
 
     def __init__(
         self,
@@ -41,6 +52,10 @@ class Transaction:
         self._is_read_only = is_read_only
         self.lost_to: psycopg.Error | SilentServer | None = None
         """The first error: PostgreSQL commits nothing after it, even if `work` hid it."""
+        self.appended: Mapping[str, Any] | None = None
+        """The last event that `work` appended to the log of a run. Events are never changed nor removed."""
+        self.has_marked = False
+        """Whether `work` itself marked the journal as restored."""
 
     def now(self, local: Reading) -> Reading:
         """Give the moment at which the transaction began, by the server's clock."""
@@ -72,6 +87,8 @@ class Transaction:
             await answered(session.cursor().executemany(sql, rows), self._patience)
         except (psycopg.Error, SilentServer) as error:
             raise self._fault(error, statement) from error
+        if statement == _APPENDS:
+            self.appended = rows[-1]
 
     def end(self) -> None:
         """Make the connection useless, so that a work that kept it cannot write outside its transaction."""
@@ -81,6 +98,9 @@ class Transaction:
         session, sql = self._open(name), self._statements[name].sql
         try:
             cursor = await answered(session.execute(sql, parameters or {}), self._patience)
+            if name == _APPENDS:
+                self.appended = parameters
+            self.has_marked = self.has_marked or name == _MARKS
             if cursor.description is None:
                 return [], cursor.rowcount
             return await cursor.fetchall(), cursor.rowcount

@@ -15,7 +15,7 @@ from counterfoil.store.domain.instants import Instant
 from counterfoil.store.protocol import Work
 from counterfoil.store.sqlite.batch import GroupCommit, Job
 from counterfoil.store.sqlite.binding import Bindings
-from counterfoil.store.sqlite.faults import fault_for, is_corrupt
+from counterfoil.store.sqlite.faults import fault_for, is_corrupt, opening_fault
 from counterfoil.store.sqlite.files import copy_out
 from counterfoil.store.sqlite.guard import Guard
 from counterfoil.store.sqlite.migrations import Migration, load_migrations
@@ -85,7 +85,7 @@ async def open_sqlite(
                 await writer.close()
                 raise
         except sqlite3.Error as error:
-            raise fault_for(error, statement=f"opening {opened.path}") from error
+            raise opening_fault(error, path=opened.path) from error
     return SqliteDatabase(opened, statements=statements, writer=writer, reader=reader, wait=wait)
 
 

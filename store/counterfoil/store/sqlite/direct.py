@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from counterfoil.store.protocol import Work
 from counterfoil.store.sqlite.batch import GroupCommit, Job
 from counterfoil.store.sqlite.binding import Bindings
-from counterfoil.store.sqlite.faults import fault_for
+from counterfoil.store.sqlite.faults import opening_fault
 from counterfoil.store.sqlite.guard import Guard
 from counterfoil.store.sqlite.migrations import load_migrations
 from counterfoil.store.sqlite.opening import Opened, configure, prepare, uri_of
@@ -50,12 +50,12 @@ def open_directly(
     try:
         raw = sqlite3.connect(uri_of(opened.path), uri=True, isolation_level=None, timeout=0.01)
     except sqlite3.Error as error:
-        raise fault_for(error, statement=f"opening {opened.path}") from error
+        raise opening_fault(error, path=opened.path) from error
     with closing(raw):
         try:
             configure(raw, mode=opened.mode, extra={}, wait=wait)
         except sqlite3.Error as error:
-            raise fault_for(error, statement=f"opening {opened.path}") from error
+            raise opening_fault(error, path=opened.path) from error
         yield DirectDatabase(raw, opened, bindings=Bindings(load_statements(dialect="sqlite")), wait=wait)
 
 

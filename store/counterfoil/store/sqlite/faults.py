@@ -14,6 +14,7 @@ __all__ = [
     "is_corrupt",
     "is_garbled",
     "is_read_only",
+    "opening_fault",
 ]
 
 _NOTHING: Final = "nothing was recorded"
@@ -134,4 +135,16 @@ def fault_for(error: Exception, *, statement: str, recorded: bool | None = False
         outcome = _NOTHING
     return JournalUnavailable(
         f"{problem} ({name}); {outcome}", fix=fix, retryable=retryable, recorded=recorded
+    )
+
+
+def opening_fault(error: Exception, *, path: str) -> Fault:
+    """Give the fault of a file that cannot be opened; what SQLite has no code for lies in its content."""
+    fault = fault_for(error, statement=f"opening {path}")
+    if isinstance(fault, Fault):
+        return fault
+    return JournalUnavailable(
+        f"the journal at {path} cannot be opened: it is corrupt, or in a form that this SQLite does not "
+        "know; nothing was recorded",
+        fix="keep the file as it is, run `counterfoil doctor`, and restore a backup",
     )

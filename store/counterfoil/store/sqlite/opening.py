@@ -10,7 +10,6 @@ import errno
 import fcntl
 import os
 import sqlite3
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -20,7 +19,7 @@ from typing import Any
 from urllib.parse import quote
 
 from counterfoil.store.errors import JournalUnavailable, UnsupportedVersion
-from counterfoil.store.sqlite.faults import fault_for, is_busy
+from counterfoil.store.sqlite.faults import is_busy, opening_fault
 from counterfoil.store.sqlite.migrations import Migration, check_schema, check_tables, migrate
 from counterfoil.store.sqlite.modes import VERSION_FLOOR, journal_mode_for, settings_for
 from counterfoil.store.sqlite.place import (
@@ -110,7 +109,7 @@ def prepare(
         keep_private(path)
         identity.check(path)
     except sqlite3.Error as error:
-        raise fault_for(error, statement=f"opening {path}") from error
+        raise opening_fault(error, path=path) from error
     except OSError as error:
         raise JournalUnavailable(
             f"{path} cannot be opened: {error.strerror or error}",
@@ -239,6 +238,8 @@ def _create(
         for left in os.listdir(folder):
             if left.startswith(f".{name}.") and (".new" in left):
                 os.unlink(os.path.join(folder, left))
+    import tempfile  # Loaded by the one process that makes a journal.
+
     descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".new", dir=folder)
     os.close(descriptor)
     try:

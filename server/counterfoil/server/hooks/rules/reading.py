@@ -1,6 +1,5 @@
 """Reads the rules of `[effects]`: every key is known, every value has its type, every fault is named."""
 
-import difflib
 import re
 import tomllib
 from collections.abc import Mapping
@@ -162,6 +161,8 @@ def _known(where: str, table: Mapping[str, Any], names: Any) -> None:
     accepted = list(names)
     for name in table:
         if name not in accepted:
-            near = difflib.get_close_matches(name, accepted, n=1, cutoff=0.5)
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, accepted, n=1, cutoff=0.5)
             hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(accepted)}"
             raise RuleProblem(f"{where}.{name}", f"it is not known{hint}")

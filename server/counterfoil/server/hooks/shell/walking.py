@@ -5,6 +5,7 @@ is not guessed.
 """
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -50,6 +51,9 @@ _WORDS = frozenset(
         "brace_expression",
     )
 )
+_KNOWN = re.compile(r"\$\{?(HOME|CLAUDE_PROJECT_DIR)\b\}?")
+"""Variables that a client's shell and its hooks surely have alike."""
+
 _INNER = frozenset(("command_substitution", "process_substitution"))
 _NOTHING: frozenset[int] = frozenset()
 
@@ -323,9 +327,12 @@ def _substitutions(node: Any) -> Iterator[Any]:
 
 def _within(folder: str | None, word: Word) -> str | None:
     """Give the folder that a word names, seen from another one."""
-    if not word.is_static:
+    text = (
+        word.text if word.is_static else _KNOWN.sub(lambda name: os.environ.get(name[1], name[0]), word.text)
+    )
+    if not word.is_static and any(mark in text for mark in "$`("):
         return None
-    path = os.path.expanduser(word.text)
+    path = os.path.expanduser(text)
     if os.path.isabs(path):
         return os.path.normpath(path)
     return None if folder is None else os.path.normpath(os.path.join(folder, path))

@@ -107,7 +107,11 @@ def unwrapped(words: Sequence[Word]) -> Inner | None:
         return None
     if program == "command" and len(words) > 1 and words[1].text in ("-v", "-V"):
         return Inner()
-    return _behind(words, wrapper, start=start)
+    inner = _behind(words, wrapper, start=start)
+    if program == "xargs":
+        # What it is fed with stands behind, and only the running shell knows it.
+        return Inner(words=(*inner.words, Word("…", is_static=False)), env=inner.env, folder=inner.folder)
+    return inner
 
 
 def _behind(words: Sequence[Word], wrapper: _Wrapper, *, start: int) -> Inner:
