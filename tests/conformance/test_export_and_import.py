@@ -494,7 +494,8 @@ def rechained(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
             run, head = line, genesis("default", line["run"])
         if line["type"] == "event":
             said = {name: line[name] for name in ("seq", "operation", "kind", "at", "caller", "data")}
-            line["hash"] = head = event_hash(head, **said)
+            # One of the forgeries has a number where the text of a caller belongs.
+            line["hash"] = head = event_hash(head, **{**said, "caller": str(said["caller"])})
             run["head"] = head
     return lines
 
