@@ -57,7 +57,7 @@ def test_a_journal_is_copied_to_a_database_and_back_into_a_new_file(
     told = cli("copy", str(journal), database)
     assert told.code == 0, told.out + told.err
     assert "3 new, 0 gone on with, 0 there already" in told.out
-    assert "all of it is in TO" in told.out
+    assert "all of namespace default is in TO" in told.out
     assert "1 live attempts" in told.out
     back = tmp_path / "back" / "journal.db"
     answer = json.loads(cli("copy", database, str(back), "--json").out)
@@ -67,6 +67,29 @@ def test_a_journal_is_copied_to_a_database_and_back_into_a_new_file(
     assert (again["status"], again["changed"]) == ("ok", False)
     assert cli("verify", "--journal", database).code == cli("verify", "--journal", str(back)).code == 0
     assert state_of(back, RUN, "email:bob")["state"] == "succeeded"
+
+
+def test_other_namespaces_are_not_left_behind_without_a_word(
+    cli: CommandLine, journal: Path, tmp_path: Path
+) -> None:
+    async def begin_in_another() -> None:
+        async with open_desk(journal.parent, namespace="team") as desk:
+            await desk.begin()
+
+    anyio.run(begin_in_another)
+    to = tmp_path / "to.db"
+    told = cli("copy", str(journal), str(to))
+    assert (told.code, to.exists()) == (1, False)
+    assert "FROM has other namespaces than default (team); nothing was copied" in told.err
+    assert cli("copy", str(journal), str(to), "--all-namespaces").code == 0
+    shown = json.loads(cli("runs", "--journal", str(to), "--namespace", "team", "--json").out)
+    assert [run["run"] for run in shown["runs"]] == ["run-1"]
+
+
+def test_a_journal_is_not_copied_onto_itself(cli: CommandLine, journal: Path) -> None:
+    told = cli("copy", str(journal), f"sqlite:///{journal}")
+    assert told.code == 1
+    assert "FROM and TO are one journal" in told.err
 
 
 def test_a_difference_is_told_with_exit_code_1(

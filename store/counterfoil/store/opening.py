@@ -211,7 +211,7 @@ async def _open_postgres(
     except ImportError as error:
         raise JournalUnavailable(
             f"the driver for PostgreSQL is not installed ({error.name})",
-            fix="install counterfoil[postgres]: `uvx --from 'counterfoil[postgres]' counterfoil`",
+            fix="install the extra: `uv tool install '.[postgres]'` in a clone of the project",
         ) from error
     return await open_postgres(
         url,

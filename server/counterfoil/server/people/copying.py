@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -14,6 +15,7 @@ from counterfoil.server.people import rendering as show
 from counterfoil.server.people.output import write, write_json
 from counterfoil.server.people.request import Request
 from counterfoil.server.people.teaching import teaching_command
+from counterfoil.store.errors import Forbidden
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -50,12 +52,13 @@ _MEANINGS = {
 )
 @click.option("--all-namespaces", is_flag=True, help="Copy every namespace of FROM, each into its own.")
 def copy(request: Request, *, source: str, target: str, with_key: bool, all_namespaces: bool) -> int:
-    """Copy the runs of this namespace from one journal to another, and compare the two at the end.
+    """Copy the runs of one namespace, or of all, from one journal to another, and compare the two at the end.
 
     Both are given as for --journal: a file or a database. Where no journal is at TO, one is made.
     It may be broken off at any point and started again, and again later on: what is there is left alone, and
     a run whose log went on is gone on with. Nothing at TO is ever set back; where a run went on in both, the
-    evidence is added, as by `import`. Permissions, requests and accepted gaps stay where they are.
+    evidence is added, as by `import`. Permissions, requests, tokens and accepted gaps stay where they are.
+    Where FROM has other namespaces than this one, say which you mean: --all-namespaces, or --namespace.
 
     Stop the servers of FROM first, and let none work in TO before this command has ended with 0.
 
@@ -65,6 +68,7 @@ def copy(request: Request, *, source: str, target: str, with_key: bool, all_name
         raise click.UsageError(
             "copy names both journals as FROM and TO; --journal has no meaning beside them."
         )
+    source, target = _place(source), _place(target)
     request.flags["journal"] = target
     with _bar(is_shown=sys.stderr.isatty() and not request.as_json) as tell:
         found = anyio.run(_copy_all, request, source, with_key, all_namespaces, tell)
@@ -85,9 +89,19 @@ async def _copy_all(
     request: Request, source: str, with_key: bool, is_all: bool, tell: "Callable[[Copying], None]"
 ) -> "list[tuple[str, Copied, Checked]]":
     names, settings = [request.settings.namespace], request.settings
-    async with _one(request, source, names[0]).journal() as theirs:
+    asked = _one(request, source, names[0])
+    if asked.settings.place == settings.place:
+        raise Forbidden("FROM and TO are one journal; nothing was copied", fix="name another place as TO")
+    async with asked.journal() as theirs:
+        there = await theirs.keeper.namespaces()
         if is_all:
-            names = await theirs.keeper.namespaces()
+            names = there
+        elif request.flags.get("namespace") is None and (others := [n for n in there if n not in names]):
+            # Whoever then points every client to TO would find what was done there unknown, and permitted.
+            raise Forbidden(
+                f"FROM has other namespaces than {names[0]} ({', '.join(others[:10])}); nothing was copied",
+                fix="--all-namespaces copies every one of them; --namespace NAME copies that one alone",
+            )
         async with open_from(settings, key_of=theirs if with_key else None) as ours:
             await ours.keeper.begin_copy_of(theirs.keeper)
     found = []
@@ -102,6 +116,11 @@ async def _copy_all(
         async with open_from(settings) as ours:
             await ours.keeper.end_copy()
     return found
+
+
+def _place(given: str) -> str:
+    """Give a URL as it is, and a file by its absolute path."""
+    return given if "://" in given else str(Path(given).expanduser().absolute())
 
 
 def _one(request: Request, journal: str | None, namespace: str) -> Request:
@@ -191,7 +210,7 @@ def _shown(namespace: str, copied: "Copied", checked: "Checked") -> "list[Any]":
     if left:
         lines.append(show.plain(f"… {left} more (--json lists more)"))
     if _is_whole(copied, checked):
-        lines.append(show.plain("all of it is in TO", "bold green"))
+        lines.append(show.plain(f"all of namespace {namespace} is in TO", "bold green"))
     return lines
 
 

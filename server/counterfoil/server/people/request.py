@@ -51,8 +51,8 @@ class Request:
         if path is not None and not path.exists() and not any(path.parent.glob(f"{path.name}-*")):
             raise JournalUnavailable(
                 f"there is no journal at {path}",
-                fix="a server makes it when a client first calls a tool; if there should be one, check "
-                "--journal and COUNTERFOIL_JOURNAL (`counterfoil doctor` shows what counts)",
+                fix="a server makes it when a client first calls a tool, or `counterfoil migrate` does now; "
+                "if there should be one, check what names it (`counterfoil doctor` shows what counts)",
             )
         async with open_from(self.settings, is_made=False) as journal:
             yield journal

@@ -91,6 +91,8 @@ def new(
         f"{'without an end' if lasts is None else f'for {show.age(lasts)}'}.\n"
         "To confirm, type the name; anything else leaves it as it is.\n> "
     )
+    # Nobody is asked for a word that then cannot be kept.
+    with_journal(request, lambda journal: journal.list_tokens())
     is_person = _is_person(request, operator_secret_file, question, name)
     if is_person is None:
         return 1
