@@ -623,6 +623,12 @@ class Journal:
         """Tell which run a conversation holds, and its live attempts. See `Attending.attendance`."""
         return await self._attending.attendance(caller, mark=mark, run=run)
 
+    async def note_compaction(self, caller: Caller) -> bool:
+        """Take down that the caller's conversation lost its memory. See `compacting.note_compaction`."""
+        from counterfoil.store.compacting import note_compaction
+
+        return await note_compaction(self._view, self._prepare.caller(caller))
+
     async def recorded(self, ref: OperationRef) -> Recorded:
         """Give what is on record of an operation, whole. See `Attending.recorded`."""
         return await self._attending.recorded(ref)
