@@ -238,7 +238,7 @@ class Journal:
                 context,
                 situation.now.at,
                 bodies=bodies,
-                principal=caller.principal,
+                party=situation.party,
                 named=command.grant,
             )
             if facts.operation is not None and facts.operation.is_damaged:
