@@ -1,5 +1,6 @@
 """Compactions: what a conversation began before one is another session's to it, and the log proves each."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from conformance.test_copying import both, is_whole_after_copying
 from counterfoil.store import compacting
 from counterfoil.store.domain.commands import BeginRun, PlanStep
 from counterfoil.store.errors import JournalUnavailable
+from counterfoil.store.protocol import Connection
 from counterfoil.store.statements import StatementRefused
 from journals import AGENT, ANOTHER, Desk, FakeClock, open_desk, plain_sql
 
@@ -38,6 +40,17 @@ async def compacted(desk: Desk, **other: Any) -> bool:
     is_written = await desk.journal.note_compaction(replace(AGENT, **other))
     desk.clock.advance(1)
     return is_written
+
+
+async def times(desk: Desk) -> list[int]:
+    """Give when each compaction was, in the order of the log."""
+    asked = {"namespace": desk.journal.namespace, "after": 0, "most": 10}
+
+    async def work(connection: Connection) -> list[int]:
+        rows = await connection.fetch_all("read_namespace_events", asked)
+        return [json.loads(row["data"])["compacted_at"] for row in rows]
+
+    return await desk.journal.database.read(work)
 
 
 async def events(desk: Desk, folder: Path) -> Sequence[tuple[Any, ...]]:
@@ -162,7 +175,10 @@ async def test_a_copy_knows_of_compactions_and_never_of_an_earlier_one(tmp_path:
         assert await send(target, 2, distinct_from=("*",)) == MENTIONED
         await target.at("mail-2").receipt(external_id="m-2")
         assert await compacted(target) is True
+        told = await times(target)
         await is_whole_after_copying(source, target)
+        assert await times(target) == told
+        assert len(told) == 2
         assert await compacted(target) is False
 
 
