@@ -24,6 +24,7 @@ OF_A_NAMESPACE = {
     "authority_requests",
     "accepted_gaps",
     "tokens",
+    "compactions",
 }
 OF_THE_JOURNAL = {"journal", "schema_version", "restores"}
 

@@ -1,6 +1,9 @@
 """Calls of tools and of other commands: one operation with the agent's own, the run, faults, secrets."""
 
 import json
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -344,6 +347,89 @@ def test_a_session_is_told_of_its_plan_and_of_other_open_runs(client: Client):
     compaction = client.tell("PreCompact", source="auto", trigger="auto").out
     assert RUN in compaction
     assert "mail:bob" in compaction
+
+
+def letter(number: int) -> BeginOperation:
+    """Give the begin of another letter to the same person."""
+    return BeginOperation(
+        run=RUN,
+        key=f"letter-{number}",
+        action="email.send",
+        target="alice@example.org",
+        args={"number": number},
+    )
+
+
+def letter_is_sent(client: Client, number: int) -> dict:
+    """Send that letter, receipt and all, where it may be; give what the begin answered."""
+    (begun,) = agent(client, letter(number))
+    if begun["next"] == "perform":
+        receipt = ReceiptGiven(attempt=1, kind="message", external_id=f"m-{number}", system="smtp")
+        agent(client, RecordReceipt(ref=OperationRef(operation=begun["operation"]), receipt=receipt))
+    return begun
+
+
+def compactions(client: Client) -> list[str]:
+    """Give the conversations whose compactions the log of the namespace holds, one for each event."""
+    with closing(sqlite3.connect(client.home / ".local/share/counterfoil/journal.db")) as raw:
+        rows = raw.execute("SELECT kind, data FROM namespace_events ORDER BY seq").fetchall()
+    assert {kind for kind, _ in rows} <= {"conversation_compacted"}
+    return [json.loads(data)["conversation"] for _, data in rows]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"name": "PreCompact", "trigger": "auto"},
+        {"name": "PreCompact", "trigger": "manual"},
+        {"name": "SessionStart", "source": "compact"},
+    ],
+    ids=["before, by itself", "before, by a person", "after"],
+)
+def test_after_a_compaction_what_the_conversation_began_before_is_told_apart_first(
+    client: Client, told: dict[str, str]
+):
+    letter_is_sent(client, 1)
+    assert letter_is_sent(client, 2)["next"] == "perform"
+    client.tell(**told)
+    assert compactions(client) == [client.session]
+    answer = letter_is_sent(client, 3)
+    assert (answer["next"], answer["reason"]) == ("stop", "possible_duplicate")
+    assert {one["key"] for one in answer["duplicates"]} == {"letter-1", "letter-2"}
+
+
+def test_one_compaction_told_of_before_and_after_is_written_once(client: Client):
+    letter_is_sent(client, 1)
+    client.tell("PreCompact", trigger="auto")
+    client.tell("SessionStart", source="compact")
+    assert compactions(client) == [client.session]
+
+
+@pytest.mark.parametrize("source", ["startup", "resume", "clear"])
+def test_a_session_that_begins_otherwise_has_forgotten_nothing(client: Client, source: str):
+    letter_is_sent(client, 1)
+    client.tell("SessionStart", source=source)
+    assert compactions(client) == []
+    assert letter_is_sent(client, 2)["next"] == "perform"
+
+
+def test_the_hooks_of_a_session_that_began_nothing_write_nothing(client: Client):
+    client.tell("PreCompact", trigger="auto")
+    assert not (client.home / ".local/share/counterfoil/journal.db").exists()
+    letter_is_sent(client, 1)
+    idle = replace(client, session="22222222-2222-4333-8444-555555555555")
+    idle.tell("PreCompact", trigger="auto")
+    idle.tell("SessionStart", source="compact")
+    assert compactions(client) == []
+
+
+def test_a_compaction_that_cannot_be_recorded_breaks_nothing_and_the_plan_is_told(client: Client):
+    agent(client, BeginRun(run=RUN), letter(1))
+    with closing(sqlite3.connect(client.home / ".local/share/counterfoil/journal.db")) as raw:
+        raw.execute("DROP TABLE compactions")
+    for said in (client.tell("PreCompact", trigger="auto"), client.tell("SessionStart", source="compact")):
+        assert "letter-1" in said.out
+        assert "could not be recorded" in said.err
 
 
 def test_stopping_with_open_operations_is_reminded_of_once(client: Client):

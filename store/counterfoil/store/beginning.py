@@ -12,7 +12,7 @@ from counterfoil.store.domain.differences import differences
 from counterfoil.store.domain.drafting import Situation
 from counterfoil.store.domain.grants import AuthorityFacts, is_out_of_attempts
 from counterfoil.store.domain.instants import Instant, rfc3339
-from counterfoil.store.domain.model import Operation
+from counterfoil.store.domain.model import Operation, Party
 from counterfoil.store.domain.outlook import NO_BARRIERS, Barriers
 from counterfoil.store.domain.untrusted import safe_value
 from counterfoil.store.gaps import gap_in
@@ -22,6 +22,7 @@ from counterfoil.store.presenting import answer_head, value_of, without_none
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import (
     dependencies_of,
+    last_compaction,
     look_alike_terms,
     operation_or_fault,
     read_body,
@@ -51,7 +52,7 @@ class Beginning:
         now: Instant,
         *,
         bodies: Bodies,
-        principal: str,
+        party: Party,
         named: str | None = None,
     ) -> tuple[BeginFacts, tuple[Drift, ...], PreparedContext | None]:
         """Read what a begin is decided upon, what differs from the recorded context, and today's as known.
@@ -124,9 +125,10 @@ class Beginning:
                 recorded,
                 today,
                 bodies=bodies,
-                principal=principal,
+                principal=party.principal,
                 named=named,
             ),
+            compacted_at=await last_compaction(connection, self._view.namespace, candidates, party),
         )
         return facts, drifts, known
 

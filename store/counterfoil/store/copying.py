@@ -6,14 +6,16 @@ included, so that one chain proves it in either journal; that is how a run trave
 Where both went on by themselves, the other side's evidence is weighed as an import weighs it, and nothing is
 set back.
 
-What no run holds stays where it is: permissions and requests, and what a person accepted as lost. Only the
-mark that a journal lacks history goes along, since without it lost effects would be permitted again.
+What no run holds stays where it is: permissions and requests, and what a person accepted as lost. Only what
+permits nothing goes along, since without it effects would be permitted again: the mark that a journal lacks
+history, and when conversations were compacted.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from counterfoil.store.compacting import copy_compactions
 from counterfoil.store.copied_parts import Part, read_part
 from counterfoil.store.domain.commands import Caller
 from counterfoil.store.domain.instants import rfc3339
@@ -182,6 +184,7 @@ class Copier:
         """
         copied, caller = self._copied, self._target.prepare.caller(caller)
         in_all = await self._look_at_source()
+        await copy_compactions(self._source, self._target, caller)
         done = 0
         parted: list[Row] = []
         async for page in runs_by_name(self._source):

@@ -238,7 +238,7 @@ class Journal:
                 context,
                 situation.now.at,
                 bodies=bodies,
-                principal=caller.principal,
+                party=situation.party,
                 named=command.grant,
             )
             if facts.operation is not None and facts.operation.is_damaged:
@@ -622,6 +622,12 @@ class Journal:
     ) -> Attendance:
         """Tell which run a conversation holds, and its live attempts. See `Attending.attendance`."""
         return await self._attending.attendance(caller, mark=mark, run=run)
+
+    async def note_compaction(self, caller: Caller) -> bool:
+        """Take down that the caller's conversation lost its memory. See `compacting.note_compaction`."""
+        from counterfoil.store.compacting import note_compaction
+
+        return await note_compaction(self._view, self._prepare.caller(caller))
 
     async def recorded(self, ref: OperationRef) -> Recorded:
         """Give what is on record of an operation, whole. See `Attending.recorded`."""

@@ -1,7 +1,7 @@
-"""The log of a namespace's own facts: grants, requests, gaps, tokens. A hash chain beside those of runs.
+"""The log of what belongs to no run: grants, requests, gaps, tokens, compactions. A hash chain of its own.
 
 It is made like a run's, under a run of the empty name, which no run can have. Appending to it contends only
-with others that grant, ask or accept in the same namespace.
+with others that do so in the same namespace.
 """
 
 import json
@@ -76,11 +76,12 @@ async def append(
     grants: Mapping[str, Grant] | None = None,
     requests: Mapping[str, Request] | None = None,
     tokens: Mapping[str, Token] | None = None,
+    compactions: Mapping[str, Instant] | None = None,
 ) -> Book:
     """Append one event and write the rows that follow from it; give the facts as it leaves them.
 
     `make` is given what derives a fresh id of a kind (`grant`, `request`); the facts that the event may
-    touch come in `grants`, `requests` and `tokens`, the waiting requests in any case.
+    touch come in `grants`, `requests`, `tokens` and `compactions`, the waiting requests in any case.
 
     Raises:
         JournalUnavailable: another writer appended meanwhile; the transaction has to be undone.
@@ -92,7 +93,10 @@ async def append(
     event = make(lambda kind: fact_id(kind, namespace, head))
     known = {request.id: request for request in await waiting_requests(connection, namespace)}
     before = Book(
-        grants=dict(grants or {}), requests={**known, **(requests or {})}, tokens=dict(tokens or {})
+        grants=dict(grants or {}),
+        requests={**known, **(requests or {})},
+        tokens=dict(tokens or {}),
+        compactions=dict(compactions or {}),
     )
     after = evolve_book(before, event)
     data = to_json(event.data)
@@ -111,7 +115,7 @@ async def append(
     )
     if advanced is None:
         raise JournalUnavailable(
-            "another writer granted, asked or accepted at the same moment; nothing was recorded",
+            "another writer wrote to the log of the namespace at the same moment; nothing was recorded",
             fix="send the call again",
             retryable=True,
         )
@@ -129,6 +133,12 @@ async def append(
     for name, token in after.tokens.items():
         if before.tokens.get(name) != token:
             await connection.execute("save_token", _token_row(namespace, token))
+    for conversation, compacted_at in after.compactions.items():
+        if before.compactions.get(conversation) != compacted_at:
+            await connection.execute(
+                "save_compaction",
+                {"namespace": namespace, "conversation": conversation, "compacted_at": compacted_at},
+            )
     await connection.execute(
         "append_namespace_event",
         {
@@ -185,13 +195,15 @@ async def verify_namespace(connection: Connection, row: Row) -> tuple[int, list[
     try:
         stored, replayed = await _stored(connection, namespace), _replayed(rows)
     except (ValueError, KeyError, TypeError):
-        return len(rows), [*faults, f"{where}: grants, requests, gaps and tokens cannot be replayed"]
+        return len(rows), [*faults, f"{where}: its events cannot be replayed"]
     if stored.grants != replayed.grants:
         faults.append(f"{where}: there are grants that its events do not lead to")
     if stored.requests != replayed.requests:
         faults.append(f"{where}: there are requests that its events do not lead to")
     if stored.tokens != replayed.tokens:
         faults.append(f"{where}: there are tokens that its events do not lead to")
+    if stored.compactions != replayed.compactions:
+        faults.append(f"{where}: there are compactions that its events do not lead to")
     if stored.gaps != replayed.gaps:
         faults.append(
             f"{where}: there are accepted gaps that its events do not lead to "
@@ -217,6 +229,7 @@ async def _stored(connection: Connection, namespace: str) -> Book:
     requests = await connection.fetch_all("read_requests", {"namespace": namespace, "state": None})
     gaps = await connection.fetch_all("read_accepted_gaps", {"namespace": namespace})
     tokens = await connection.fetch_all("read_tokens", {"namespace": namespace})
+    compactions = await connection.fetch_all("read_compactions", {"namespace": namespace})
     return Book(
         grants={row["id"]: grant_from_row(row) for row in grants},
         requests={row["id"]: request_from_row(row) for row in requests},
@@ -227,6 +240,7 @@ async def _stored(connection: Connection, namespace: str) -> Book:
             for row in gaps
         },
         tokens={row["id"]: token_from_row(row) for row in tokens},
+        compactions={row["conversation"]: row["compacted_at"] for row in compactions},
     )
 
 

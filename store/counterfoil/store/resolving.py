@@ -1,7 +1,7 @@
 """Finds what a command speaks of, and what lies around it; nothing is guessed and nothing created here."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
 from counterfoil.store.domain.begin import BeginGiven
@@ -10,6 +10,8 @@ from counterfoil.store.domain.commands import Criterion
 from counterfoil.store.domain.criteria import criteria_from_text
 from counterfoil.store.domain.events import EventKind
 from counterfoil.store.domain.failures import FailureFacts
+from counterfoil.store.domain.instants import Instant
+from counterfoil.store.domain.lookalikes import is_of_conversation
 from counterfoil.store.domain.model import Operation, Party, Run
 from counterfoil.store.domain.untrusted import escape_untrusted
 from counterfoil.store.errors import Ambiguous, BodyDamaged, InvalidArgument, NotFound
@@ -23,6 +25,7 @@ __all__ = [
     "dependencies_of",
     "has_claimed",
     "has_decided",
+    "last_compaction",
     "look_alike_terms",
     "no_such_run",
     "operation_or_fault",
@@ -251,6 +254,20 @@ def look_alike_terms(given: BeginGiven) -> dict[str, str | None]:
         "target_folded": given.description.target_folded,
         "args_digest": given.description.args_digest,
     }
+
+
+async def last_compaction(
+    connection: Connection, namespace: str, alike: Iterable[Operation], party: Party
+) -> Instant | None:
+    """Tell when a conversation was last compacted; None where it never was, or began none of `alike`.
+
+    Only what it began itself is judged by that, so that nothing is read otherwise.
+    """
+    if party.conversation is None or not any(is_of_conversation(other, party) for other in alike):
+        return None
+    place = {"namespace": namespace, "conversation": party.conversation}
+    row = await connection.fetch_one("read_compaction", place)
+    return None if row is None else int(row["compacted_at"])
 
 
 async def warnings_of_others(

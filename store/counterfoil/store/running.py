@@ -14,7 +14,7 @@ from counterfoil.store.domain.events import EventKind, to_data
 from counterfoil.store.domain.holds import attempts_of_holder, holder_seen, is_held
 from counterfoil.store.domain.holds import held_until as end_of_hold
 from counterfoil.store.domain.instants import Instant, rfc3339
-from counterfoil.store.domain.model import Operation, Run, State
+from counterfoil.store.domain.model import Operation, Party, Run, State
 from counterfoil.store.domain.progress import ProgressFacts
 from counterfoil.store.domain.runs import (
     RunFacts,
@@ -36,6 +36,7 @@ from counterfoil.store.presenting import answer_head
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import (
     criteria_of,
+    last_compaction,
     look_alike_terms,
     no_such_run,
     satisfying_in,
@@ -69,10 +70,18 @@ class RunKeeping:
     def __init__(self, view: Viewer) -> None:
         self._view = view
 
-    async def facts(self, connection: Connection, name: str, *, steps: Sequence[BeginGiven] = ()) -> RunFacts:
+    async def facts(
+        self,
+        connection: Connection,
+        name: str,
+        *,
+        steps: Sequence[BeginGiven] = (),
+        party: Party | None = None,
+    ) -> RunFacts:
         """Read a run with its unsettled operations, and with the settled ones that `steps` may be about.
 
-        A run may have any number of settled operations; what is read does not grow with them.
+        `party` is who adds the steps. A run may have any number of settled operations; what is read does not
+        grow with them.
         """
         place = {"namespace": self._view.namespace, "run": name}
         row = await connection.fetch_one("read_run", place)
@@ -85,9 +94,13 @@ class RunKeeping:
         for step in steps:
             rows += await connection.fetch_all("look_alikes", look_alike_terms(step))
         operations = await load_operations(connection, {each["id"]: each for each in rows}.values())
+        compacted_at = None
+        if steps and party is not None:
+            compacted_at = await last_compaction(connection, self._view.namespace, operations, party)
         return RunFacts(
             run=run_from_row(row),
             operations=tuple(sorted(operations, key=lambda operation: operation.position)),
+            compacted_at=compacted_at,
         )
 
     async def existing(self, connection: Connection, name: str) -> tuple[Run, tuple[Operation, ...]]:
@@ -111,7 +124,7 @@ class RunKeeping:
         caller: str,
     ) -> dict[str, Any]:
         """Begin a run or come back to it; the answer lacks only the first page of the plan."""
-        facts = await self.facts(connection, given.run, steps=given.steps)
+        facts = await self.facts(connection, given.run, steps=given.steps, party=situation.party)
         recorded = await context_of(
             connection, self._view.namespace, None if facts.run is None else facts.run.context
         )

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from counterfoil.server.hooks.journaling import CONNECTION, SYSTEM, HookJournal
+from counterfoil.server.logs import logger
 from counterfoil.store.domain.commands import OperationRef, RecordFailure, ResumePlan
 from counterfoil.store.domain.untrusted import escape_untrusted
 from counterfoil.store.errors import Fault
@@ -34,10 +35,12 @@ async def at_start(hooks: HookJournal) -> str | None:
     """Give the plan of the run that the session works on, and name the other open runs.
 
     What this conversation had under way when it was interrupted is in doubt from now on: nobody is left who
-    could hear its result.
+    could hear its result. Not every client told of a compaction beforehand.
     """
     if hooks.event.source == "resume":
         await _end_interrupted(hooks)
+    if hooks.event.source == "compact":
+        await _note_compaction(hooks)
     run = await hooks.run()
     plan = await hooks.journal.resume_plan(ResumePlan(run=run), hooks.caller)
     others = await hooks.journal.resume_plan(ResumePlan(), hooks.caller)
@@ -59,7 +62,12 @@ async def at_start(hooks: HookJournal) -> str | None:
 
 
 async def at_compaction(hooks: HookJournal) -> str | None:
-    """Give what a summary must not lose: the run, and what is open in it."""
+    """Give what a summary must not lose: the run, and what is open in it.
+
+    The journal is told before: where the client ends as soon as the summary stands, nobody tells of it any
+    more. If the compaction comes to nothing, the model is only asked once more than necessary.
+    """
+    await _note_compaction(hooks)
     run = await hooks.run()
     plan = await hooks.journal.resume_plan(ResumePlan(run=run), hooks.caller)
     told = _steps_told(plan, run)
@@ -109,6 +117,15 @@ async def _end_interrupted(hooks: HookJournal) -> None:
             except Fault:
                 # Its lease runs out by itself; the plan is worth more than this.
                 continue
+
+
+async def _note_compaction(hooks: HookJournal) -> None:
+    try:
+        await hooks.journal.note_compaction(hooks.caller)
+    except Exception as error:
+        # Whatever it is: the plan, by which the model finds what it forgot, is then needed all the more.
+        code = error.code if isinstance(error, Fault) else type(error).__name__
+        logger.warning("that the conversation was compacted could not be recorded (%s)", code)
 
 
 def _is_hooked(one: "HeldAttempt") -> bool:

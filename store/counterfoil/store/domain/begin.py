@@ -66,7 +66,8 @@ class BeginFacts:
     operation. `today` is the digest of all that is known of today's context.
     `barriers` stand in the way before any grant is weighed; `authority` is None where nothing asks for one.
     `gap_at` is when the journal was last restored. `is_same_but_for_secrets`: the fingerprints differ only by
-    placeholders that another journal made.
+    placeholders that another journal made. `compacted_at` is when the caller's conversation last was, where
+    one of `others` is its own.
     """
 
     operation: Operation | None
@@ -81,6 +82,7 @@ class BeginFacts:
     authority: AuthorityFacts | None = None
     gap_at: int | None = None
     is_same_but_for_secrets: bool = False
+    compacted_at: int | None = None
 
 
 def decide_begin(given: BeginGiven, facts: BeginFacts, situation: Situation) -> Verdict:
@@ -143,6 +145,7 @@ def _lookalikes(given: BeginGiven, facts: BeginFacts, situation: Situation) -> t
         distinct_from=(*given.distinct_from, *(() if operation is None else operation.distinct_from)),
         compensates=given.compensates or (None if operation is None else operation.compensates),
         party=situation.party,
+        compacted_at=facts.compacted_at,
     )
     return find_lookalikes(newcomer, facts.others, now=situation.now.at, policy=situation.policy)
 

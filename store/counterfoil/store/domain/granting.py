@@ -1,4 +1,4 @@
-"""The log of what belongs to no run: grants and tokens given and revoked, requests answered, gaps accepted.
+"""The log of what belongs to no run: grants, tokens, requests answered, gaps accepted, compactions.
 
 Events are plain JSON as in `events`; `evolve_book` is the only place that makes facts out of them.
 """
@@ -30,6 +30,7 @@ class NamespaceEventKind(StrEnum):
     GAP_ACCEPTED = "gap_accepted"
     TOKEN_ISSUED = "token_issued"
     TOKEN_REVOKED = "token_revoked"
+    CONVERSATION_COMPACTED = "conversation_compacted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +57,16 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Book:
-    """All grants, requests and tokens of a namespace, by id, and its accepted gaps, by restore and run."""
+    """All grants, requests and tokens of a namespace, by id, and its accepted gaps, by restore and run.
+
+    `compactions` tells of a conversation from when on its model remembers.
+    """
 
     grants: Mapping[str, Grant] = field(default_factory=dict)
     requests: Mapping[str, Request] = field(default_factory=dict)
     gaps: Mapping[tuple[Instant, str], Gap] = field(default_factory=dict)
     tokens: Mapping[str, Token] = field(default_factory=dict)
+    compactions: Mapping[str, Instant] = field(default_factory=dict)
 
 
 def fact_id(kind: str, *parts: str) -> str:
@@ -111,6 +116,10 @@ def evolve_book(book: Book, event: NamespaceEvent) -> Book:
         case NamespaceEventKind.TOKEN_REVOKED:
             over = replace(book.tokens[data["token"]], revoked_at=event.at)
             return replace(book, tokens={**book.tokens, over.id: over})
+        case NamespaceEventKind.CONVERSATION_COMPACTED:
+            conversation, at = data["conversation"], data["compacted_at"]
+            last = max(at, book.compactions.get(conversation, at))
+            return replace(book, compactions={**book.compactions, conversation: last})
 
 
 def answers(grant: Grant, request: Request) -> bool:

@@ -12,14 +12,17 @@ from counterfoil.store.domain.model import Description, Operation, Party, State
 from counterfoil.store.domain.names import targets_overlap
 from counterfoil.store.domain.states import Policy, state_of
 
-__all__ = ["Lookalike", "Newcomer", "find_lookalikes"]
+__all__ = ["Lookalike", "Newcomer", "find_lookalikes", "is_of_conversation"]
 
 _CANNOT_BE_SET_ASIDE = frozenset((State.IN_DOUBT, State.DISPUTED))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Newcomer:
-    """The operation that is about to be told apart from the others. `distinct_from` may hold `*`."""
+    """The operation that is about to be told apart from the others. `distinct_from` may hold `*`.
+
+    `compacted_at` is when the conversation of `party` last lost its memory, None where nobody told of that.
+    """
 
     id: str
     run: str
@@ -27,6 +30,7 @@ class Newcomer:
     distinct_from: tuple[str, ...] = ()
     compensates: str | None = None
     party: Party
+    compacted_at: Instant | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +62,9 @@ def find_lookalikes(
         elif not _is_told_apart(newcomer, other, now):
             found.append(
                 Lookalike(
-                    operation=other, same=same, stops=not _is_next_of_a_series(newcomer, other, same, now)
+                    operation=other,
+                    same=same,
+                    stops=not _is_next_of_a_series(newcomer, other, same, now, policy),
                 )
             )
     return tuple(found)
@@ -95,14 +101,38 @@ def _is_told_apart(newcomer: Newcomer, other: Operation, now: Instant) -> bool:
     )
 
 
-def _is_next_of_a_series(newcomer: Newcomer, other: Operation, same: str, now: Instant) -> bool:
-    """A settled effect on the same target that this very conversation began, with other args."""
+def is_of_conversation(other: Operation, party: Party) -> bool:
+    """Tell whether the very conversation of `party` began an operation; never where it is not known."""
+    return (
+        other.began is not None
+        and other.began.conversation is not None
+        and other.began.conversation == party.conversation
+        and other.began.principal == party.principal
+    )
+
+
+def _is_next_of_a_series(
+    newcomer: Newcomer, other: Operation, same: str, now: Instant, policy: Policy
+) -> bool:
+    """A settled effect on the same target that this conversation began and remembers, with other args."""
     return (
         same == "target"
         and newcomer.description.args_digest != other.description.args_digest
         and state_of(other, now).is_settled
-        and other.began is not None
-        and other.began.conversation is not None
-        and other.began.conversation == newcomer.party.conversation
-        and other.began.principal == newcomer.party.principal
+        and is_of_conversation(other, newcomer.party)
+        and _is_remembered(newcomer, other, policy)
+    )
+
+
+def _is_remembered(newcomer: Newcomer, other: Operation, policy: Policy) -> bool:
+    """Tell whether the conversation held an attempt since it was last compacted, or lost nothing ever.
+
+    A journal put back from a backup may have lost word of a compaction: there is none later than that.
+    """
+    moments = [at for at in (newcomer.compacted_at, policy.history_lost_at) if at is not None]
+    return not moments or any(
+        attempt.granted_at > max(moments)
+        and attempt.holder is not None
+        and attempt.holder.conversation == newcomer.party.conversation
+        for attempt in other.granted
     )

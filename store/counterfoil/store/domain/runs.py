@@ -65,10 +65,14 @@ class SpecGiven:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """What is read before deciding: the run, and its operations but for settled ones that it is not about."""
+    """What is read before deciding: the run, and its operations but for settled ones that it is not about.
+
+    `compacted_at` is when the caller's conversation last was, where one of the operations is its own.
+    """
 
     run: Run | None
     operations: tuple[Operation, ...] = ()
+    compacted_at: Instant | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +143,7 @@ def decide_begin_run(given: RunGiven, facts: RunFacts, situation: Situation) -> 
         )
     taken = _take_plan(
         given,
-        facts.operations,
+        facts,
         situation,
         created_at=now if run is None else run.created_at,
         next_position=1 if run is None else run.operations + 1,
@@ -199,14 +203,14 @@ def _open_questions(operations: Sequence[Operation], now: Instant) -> tuple[str,
 
 def _take_plan(
     given: RunGiven,
-    operations: Sequence[Operation],
+    facts: RunFacts,
     situation: Situation,
     *,
     created_at: Instant,
     next_position: int,
 ) -> RunVerdict:
     """Add the steps that are new: one that exists is not altered, one that looks like another not added."""
-    by_key = {operation.key: operation for operation in operations}
+    by_key = {operation.key: operation for operation in facts.operations}
     duplicates: dict[str, tuple[Lookalike, ...]] = {}
     conflicts: list[tuple[BeginGiven, Operation]] = []
     stands_for: dict[str, str] = {}
@@ -217,7 +221,7 @@ def _take_plan(
             if _is_another_effect(step, existing):
                 conflicts.append((step, existing))
             continue
-        alike = _lookalikes(step, operations, situation)
+        alike = _lookalikes(step, facts.operations, situation, compacted_at=facts.compacted_at)
         if alike:
             duplicates[step.key] = alike
             stands_for[step.key] = alike[0].operation.key
@@ -267,7 +271,11 @@ def _may_take(existing: Operation, name: str) -> bool:
 
 
 def _lookalikes(
-    step: BeginGiven, operations: Sequence[Operation], situation: Situation
+    step: BeginGiven,
+    operations: Sequence[Operation],
+    situation: Situation,
+    *,
+    compacted_at: Instant | None = None,
 ) -> tuple[Lookalike, ...]:
     """Find the operations that a step stands for already; one with nothing to compare is compared later."""
     if step.description.target is None and step.description.args_digest is None:
@@ -279,6 +287,7 @@ def _lookalikes(
             description=step.description,
             distinct_from=step.distinct_from,
             party=situation.party,
+            compacted_at=compacted_at,
         ),
         operations,
         now=situation.now.at,

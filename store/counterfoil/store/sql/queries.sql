@@ -733,6 +733,7 @@ FROM (
     UNION SELECT namespace FROM authority_requests
     UNION SELECT namespace FROM accepted_gaps
     UNION SELECT namespace FROM tokens
+    UNION SELECT namespace FROM compactions
 ) AS named
 LEFT JOIN namespaces AS logs ON logs.namespace = named.namespace
 ORDER BY named.namespace;
@@ -789,6 +790,35 @@ SELECT * FROM tokens WHERE sha256 = :digest;
 INSERT INTO tokens (namespace, id, name, sha256, scopes, created_at, created_by, expires_at, revoked_at)
 VALUES (:namespace, :id, :name, :digest, :scopes, :created_at, :created_by, :expires_at, :revoked_at)
 ON CONFLICT (namespace, id) DO UPDATE SET revoked_at = excluded.revoked_at;
+
+-- name: read_compactions
+-- When each conversation of a namespace was last compacted.
+SELECT * FROM compactions WHERE namespace = :namespace ORDER BY conversation;
+
+-- name: read_compaction
+-- At most one row: when a conversation was last compacted.
+SELECT * FROM compactions WHERE namespace = :namespace AND conversation = :conversation;
+
+-- name: save_compaction
+-- One compaction as it follows from the events.
+INSERT INTO compactions (namespace, conversation, compacted_at)
+VALUES (:namespace, :conversation, :compacted_at)
+ON CONFLICT (namespace, conversation) DO UPDATE SET compacted_at = excluded.compacted_at;
+
+-- name: latest_grant_of_conversation
+-- Exactly one row: when a conversation was last granted an attempt, by the operations of the namespace that changed
+-- last, and how many of those were looked through. No index is kept for it: it is asked once a compaction, and a begin
+-- would have to write it.
+SELECT MAX(held.granted_at) AS granted_at, COUNT(DISTINCT recent.id) AS looked_through
+FROM (
+    SELECT namespace, run, id FROM operations
+    WHERE namespace = :namespace
+    ORDER BY updated_at DESC, id
+    LIMIT :most
+) AS recent
+LEFT JOIN attempts AS held
+    ON held.namespace = recent.namespace AND held.run = recent.run AND held.operation = recent.id
+    AND held.conversation = :conversation;
 
 -- name: read_requests
 -- Requests in one state (in all where none is named), oldest first.
