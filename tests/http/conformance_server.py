@@ -157,8 +157,6 @@ _CAPABILITY = {
     "roots/list": "roots",
 }
 
-# Over HTTP this server gives one answer to one request, as JSON, without a session: what is sent before the
-# answer goes nowhere. The scenarios of these are the expected failures.
 _SENDING = (
     "test_tool_with_logging",
     "test_tool_with_progress",
