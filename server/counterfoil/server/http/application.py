@@ -23,12 +23,13 @@ from starlette.routing import Route, request_response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from counterfoil.server.http.bearers import TellingBackend, answer_cannot_tell
-from counterfoil.server.http.channels import say_on_stream
+from counterfoil.server.http.channels import speaking
 from counterfoil.server.http.draining import Drain
 from counterfoil.server.http.gate import Gate
 from counterfoil.server.http.health import Health
 from counterfoil.server.http.metrics import Metrics
 from counterfoil.server.http.principals import Principal
+from counterfoil.server.http.questions import Questions
 from counterfoil.server.http.rates import Rates
 from counterfoil.server.http.scraping import Scraping
 from counterfoil.server.http.settings import HttpSettings
@@ -67,7 +68,8 @@ def build_application(
 
     `who` tells whose a token is, or is who calls where nobody has to say who they are.
     """
-    server.middleware.insert(0, say_on_stream)
+    questions = Questions(drain) if settings.sticky else None
+    server.middleware.insert(0, speaking(questions))
     manager = StreamableHTTPSessionManager(
         server,
         stateless=True,
@@ -81,6 +83,7 @@ def build_application(
         streaming(StreamableHTTPASGIApp(manager)),
         tools=tools,
         longest_body=settings.max_body_bytes,
+        questions=questions,
         metadata_url=None if metadata is None else str(metadata),
     )
     bounded = rates.bounding(gate)

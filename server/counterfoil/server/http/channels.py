@@ -1,7 +1,7 @@
 """Leads what a handler says to its client within a request onto the request's own stream of events.
 
 The SDK serves each request as if nothing could be said before its answer. Here a request whose client takes
-events gets a session that can.
+events gets a session that can, and that can ask where questions are asked (`questions.py`).
 """
 
 from collections.abc import Mapping
@@ -10,63 +10,96 @@ from typing import Any
 
 import anyio
 from mcp.server.connection import Connection
-from mcp.server.context import CallNext, HandlerResult
+from mcp.server.context import CallNext, HandlerResult, ServerMiddleware
 from mcp.server.session import ServerSession
 from mcp.shared.dispatcher import CallOptions
 from mcp.shared.exceptions import NoBackChannelError
 from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 from mcp.shared.message import MessageMetadata
 from mcp.shared.transport_context import TransportContext
-from mcp_types import JSONRPCNotification, ProgressToken, RequestId
+from mcp_types import (
+    ClientCapabilities,
+    ElicitationCapability,
+    FormElicitationCapability,
+    JSONRPCNotification,
+    ProgressToken,
+    RequestId,
+)
+from mcp_types.version import is_version_at_least
+from starlette.requests import Request
 
 from counterfoil.server.access import Context
+from counterfoil.server.http.questions import Asked, Questions, asked_by
 from counterfoil.server.http.streams import AnswerStream, stream_of
 
-__all__ = ["say_on_stream"]
+__all__ = ["speaking"]
 
-_TRANSPORT = TransportContext(kind="streamable-http", can_send_request=False)
-
-
-async def say_on_stream(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """Serve a request with a session that says things on the request's stream, where it has one."""
-    request: Any = ctx.request
-    stream = None if request is None else stream_of(request.scope)
-    if stream is None or ctx.request_id is None:
-        return await call_next(ctx)
-    return await call_next(replace(ctx, session=_session(ctx, stream)))
+_WITHOUT_REQUESTS_SINCE = "2026-07-28"
+_SHOWS_FORMS = ClientCapabilities(elicitation=ElicitationCapability(form=FormElicitationCapability()))
 
 
-def _session(context: Context, stream: AnswerStream) -> ServerSession:
-    """Give the session that the SDK made of this request, but for where it speaks."""
-    known = context.session.client_params
-    connection = Connection.from_envelope(
-        context.protocol_version,
-        None if known is None else known.client_info,
-        context.session.client_capabilities,
-    )
-    channel = _Channel(stream, context.request_id, progress_token_from_params(context.params))
-    return ServerSession(channel, connection, request_meta=context.meta)
+def speaking(questions: Questions | None) -> ServerMiddleware[Any]:
+    """Give what serves a request with a session that speaks on the request's stream, where it has one.
+
+    Clients of the handshake era are asked by `questions`; None: nobody is asked within a call.
+    """
+
+    async def spoken(ctx: Context, call_next: CallNext) -> HandlerResult:
+        request: Any = ctx.request
+        stream = stream_of(request.scope) if isinstance(request, Request) else None
+        if stream is None or ctx.request_id is None:
+            return await call_next(ctx)
+        is_asked = questions is not None and not is_version_at_least(
+            ctx.protocol_version, _WITHOUT_REQUESTS_SINCE
+        )
+        asked = asked_by(request) if is_asked else None
+        channel = _Channel(
+            stream,
+            ctx.request_id,
+            progress_token_from_params(ctx.params),
+            questions=None if asked is None else questions,
+            asked=asked,
+        )
+        known = ctx.session.client_params
+        capabilities = ctx.session.client_capabilities
+        if asked is not None and asked.session.shows_forms:
+            capabilities = _SHOWS_FORMS
+        connection = Connection.from_envelope(
+            ctx.protocol_version, None if known is None else known.client_info, capabilities
+        )
+        return await call_next(
+            replace(ctx, session=ServerSession(channel, connection, request_meta=ctx.meta))
+        )
+
+    return spoken
 
 
 @dataclass(frozen=True, slots=True)
 class _Channel:
-    """The SDK's `DispatchContext` of one request. A client cancels by leaving; it is not asked anything."""
+    """The SDK's `DispatchContext` of one request. A client cancels it by leaving."""
 
     stream: AnswerStream
     request_id: RequestId | None
     progress_token: ProgressToken | None
-    transport: TransportContext = _TRANSPORT
+    questions: Questions | None
+    asked: Asked | None
     message_metadata: MessageMetadata = None
     cancel_requested: anyio.Event = field(default_factory=anyio.Event)
 
     @property
     def can_send_request(self) -> bool:
-        return False
+        return self.questions is not None
+
+    @property
+    def transport(self) -> TransportContext:
+        return TransportContext(kind="streamable-http", can_send_request=self.can_send_request)
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
     ) -> dict[str, Any]:
-        raise NoBackChannelError(method)
+        if self.questions is None or self.asked is None:
+            raise NoBackChannelError(method)
+        return await self.questions.ask(self.stream, self.asked, method, params)
 
     async def notify(
         self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
