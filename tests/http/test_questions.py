@@ -1,11 +1,13 @@
 """Questions to a client of the handshake era within a call: who is asked, and whose answer counts."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
 from mcp.client.context import ClientRequestContext
 from mcp.server.lowlevel import Server
@@ -29,6 +31,7 @@ from counterfoil.server.http.sessions import HttpSession, new_session_id
 from counterfoil.server.http.streams import AnswerStream
 from http_exchanges import WAIT_SECONDS, Exchange, headers_of, serving, tool_call
 from http_servers import TOKENS, HttpServer, connected, issue_token
+from stdio_process import call
 
 pytestmark = pytest.mark.anyio
 
@@ -143,7 +146,7 @@ async def test_another_principal_with_the_same_session_id_cannot_answer() -> Non
         sent.append(message)
 
     async with anyio.create_task_group() as tasks:
-        stream = AnswerStream(send, tasks.cancel_scope)
+        stream = AnswerStream(anyio.sleep_forever, send, tasks)
         tasks.start_soon(questions.ask, stream, asked, "elicitation/create", {})
         await anyio.wait_all_tasks_blocked()
         name = sent[-1]["body"].decode().partition('"id":"')[2].partition('"')[0]
@@ -159,6 +162,7 @@ async def test_another_principal_with_the_same_session_id_cannot_answer() -> Non
         taken = questions.take(answer, asked)
         assert taken is not None
         assert taken.status_code == 202
+        tasks.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("why", ["the server is about to end", "the client leaves"])
@@ -213,3 +217,33 @@ async def test_2026_07_28_is_never_asked_within_a_call() -> None:
         exchange = await Exchange(app, tool_call("2026-07-28", "asking"), headers).run()
     assert (exchange.status, exchange.headers["content-type"]) == (200, "application/json")
     assert b"nobody: False" in exchange.body
+
+
+async def test_a_stop_gives_a_question_up_and_its_call_still_answers(tmp_path: Path) -> None:
+    place = tmp_path / "journal.db"
+    token = await issue_token(place, "ops", "boss")
+    configuration = TOKENS + "sticky = true\n" + GATED
+    with HttpServer(place, folder=tmp_path, configuration=configuration) as server:
+        bearing = {"authorization": f"Bearer {token}"}
+        hello = {
+            "protocolVersion": ERA,
+            "capabilities": {"elicitation": {}},
+            "clientInfo": {"name": "c", "version": "1"},
+        }
+        opened = server.post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}, **bearing)
+        headers = {
+            **headers_of(ERA, "request_authority"),
+            **bearing,
+            "mcp-session-id": opened.headers["mcp-session-id"],
+        }
+        del headers["host"]
+        asked = call(1, "request_authority", run="rent", action="pay.send")
+        with httpx2.stream("POST", server.mcp, json=asked, headers=headers, timeout=WAIT_SECONDS) as answer:
+            lines = (line for line in answer.iter_lines() if line.startswith("data: "))
+            assert "elicitation/create" in next(lines)
+            server.stop()
+            withdrawn, last = lines
+        assert "notifications/cancelled" in withdrawn
+        told = json.loads(last.removeprefix("data: "))["result"]["structuredContent"]
+        assert (told["next"], told["reason"]) == ("ask", "authority_required")
+        assert server.ended() == 0

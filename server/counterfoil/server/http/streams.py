@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import anyio
+from anyio.abc import TaskGroup
 from mcp_types import JSONRPCNotification, JSONRPCRequest
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -37,15 +38,21 @@ _NEVER = re.compile(r"q\s*=\s*0(\.0*)?")
 
 
 class AnswerStream:
-    """What goes to a client in answer to one request. `end` ends the request where the client is gone."""
+    """What goes to a client in answer to one request. `tasks` hold the request, and end it where need be."""
 
-    def __init__(self, send: Send, end: anyio.CancelScope) -> None:
+    def __init__(self, receive: Receive, send: Send, tasks: TaskGroup) -> None:
+        self._receive = receive
         self._send = send
-        self._end = end
+        self._tasks = tasks
         self._turn = anyio.Lock()
         self._answer = bytearray()
         self._is_answered = False
-        self.begun = anyio.Event()
+        self._has_begun = False
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether something was said before the answer."""
+        return self._has_begun
 
     async def say(self, message: JSONRPCNotification | JSONRPCRequest) -> None:
         """Send a message before the answer. What comes after the answer goes nowhere."""
@@ -53,8 +60,9 @@ class AnswerStream:
         async with self._turn:
             if self._is_answered:
                 return
-            if not self.begun.is_set():
-                self.begun.set()
+            if not self._has_begun:
+                self._has_begun = True
+                self._tasks.start_soon(self._attend)
                 await self._within_bounds(
                     {"type": "http.response.start", "status": 200, "headers": list(_HEADERS)}
                 )
@@ -67,20 +75,19 @@ class AnswerStream:
         """
         async with self._turn:
             self._is_answered = True
-            if not self.begun.is_set():
+            if not self._has_begun:
                 await self._send(message)
             elif message["type"] == "http.response.body":
                 self._answer += message.get("body", b"")
                 if not message.get("more_body", False):
                     await self._body(_event(bytes(self._answer)), is_last=True)
 
-    async def attend(self, receive: Receive) -> None:
+    async def _attend(self) -> None:
         """Break the silence of a stream that has begun, and end the request when its client leaves."""
-        await self.begun.wait()
         while True:
             message: Message | None = None
             with anyio.move_on_after(PING_SECONDS):
-                message = await receive()
+                message = await self._receive()
             if message is None:
                 async with self._turn:
                     if not self._is_answered:
@@ -88,7 +95,7 @@ class AnswerStream:
             elif message["type"] == "http.disconnect":
                 if not self._is_answered:
                     logger.info("a client left before its answer; its call was cancelled")
-                    self._end.cancel()
+                    self._tasks.cancel_scope.cancel()
                 return
 
     async def _body(self, body: bytes, *, is_last: bool = False) -> None:
@@ -99,7 +106,7 @@ class AnswerStream:
             await self._send(message)
         if bound.cancelled_caught:
             logger.info("a client did not read its stream; its call was cancelled")
-            self._end.cancel()
+            self._tasks.cancel_scope.cancel()
 
 
 def streaming(app: ASGIApp) -> ASGIApp:
@@ -113,11 +120,11 @@ def streaming(app: ASGIApp) -> ASGIApp:
             await app(scope, receive, send)
             return
         async with anyio.create_task_group() as tasks:
-            stream = AnswerStream(send, tasks.cancel_scope)
+            stream = AnswerStream(receive, send, tasks)
             scope.setdefault("state", {})[_STATE] = stream
-            tasks.start_soon(stream.attend, receive)
             await app(scope, receive, stream.answer)
-            tasks.cancel_scope.cancel()
+            if stream.has_begun:
+                tasks.cancel_scope.cancel()
 
     return streamed
 
