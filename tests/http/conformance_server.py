@@ -16,17 +16,20 @@ import struct
 import sys
 import zlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import anyio
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
+from mcp_types import SamplingMessage, TextContent
 from mcp_types.version import is_version_at_least
 
 from counterfoil.server.access import Context
 from counterfoil.server.app import build_server
 from counterfoil.server.http import serving
+from counterfoil.server.http.settings import HttpSettings
 from counterfoil.server.settings import load_settings
 
 _INVALID_PARAMS, _MISSING_CAPABILITY = -32602, -32021
@@ -157,8 +160,6 @@ _CAPABILITY = {
     "roots/list": "roots",
 }
 
-# Over HTTP this server gives one answer to one request, as JSON, without a session: what is sent before the
-# answer goes nowhere. The scenarios of these are the expected failures.
 _SENDING = (
     "test_tool_with_logging",
     "test_tool_with_progress",
@@ -167,13 +168,61 @@ _SENDING = (
 )
 """Tools that send something before they answer."""
 
+_NAME_AND_EMAIL = {
+    "type": "object",
+    "properties": {
+        "username": {"type": "string", "description": "User's response"},
+        "email": {"type": "string", "description": "User's email address"},
+    },
+    "required": ["username", "email"],
+}
+_DEFAULTS = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "default": "John Doe"},
+        "age": {"type": "integer", "default": 30},
+        "score": {"type": "number", "default": 95.5},
+        "status": {"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"},
+        "verified": {"type": "boolean", "default": True},
+    },
+}
+
+
+def _titled(prefix: str, titles: str) -> list[dict[str, str]]:
+    return [
+        {"const": f"{prefix}{number}", "title": f"{title} Choice"}
+        for number, title in enumerate(titles.split(), 1)
+    ]
+
+
+_OPTIONS = ["option1", "option2", "option3"]
+_ENUMS = {
+    "type": "object",
+    "properties": {
+        "untitledSingle": {"type": "string", "enum": _OPTIONS},
+        "titledSingle": {"type": "string", "oneOf": _titled("value", "First Second Third")},
+        "legacyEnum": {
+            "type": "string",
+            "enum": ["opt1", "opt2", "opt3"],
+            "enumNames": ["Option One", "Option Two", "Option Three"],
+        },
+        "untitledMulti": {"type": "array", "items": {"type": "string", "enum": _OPTIONS}},
+        "titledMulti": {"type": "array", "items": {"anyOf": _titled("value", "First Second Third")}},
+    },
+}
+
+_FORMS: Mapping[str, dict[str, Any]] = {
+    "test_elicitation": _NAME_AND_EMAIL,
+    "test_elicitation_sep1034_defaults": _DEFAULTS,
+    "test_elicitation_sep1330_enums": _ENUMS,
+}
+"""Tools that show a form within the call, in the handshake era."""
+
 _OTHER = (
     "test_error_handling",
     "test_missing_capability",
     "test_sampling",
-    "test_elicitation",
-    "test_elicitation_sep1034_defaults",
-    "test_elicitation_sep1330_enums",
+    *_FORMS,
 )
 
 _TOOLS = (*_PLAIN, *_SCHEMAS, *_ASKING, *_SENDING, *_OTHER)
@@ -273,6 +322,20 @@ async def _call(context: Context) -> HandlerResult | None:
                 data={"requiredCapabilities": {"sampling": {}}},
             )
         return {"content": [_text("sampled")]}
+    if name in _FORMS and context.session.can_send_request:
+        message = str((params.get("arguments") or {}).get("message", "Please fill this in"))
+        filled = await context.session.elicit_form(
+            message, _FORMS[name], related_request_id=context.request_id
+        )
+        return {"content": [_text(f"User response: action={filled.action}, content={filled.content}")]}
+    if name == "test_sampling" and context.session.can_send_request:
+        prompt = TextContent(type="text", text=str((params.get("arguments") or {}).get("prompt")))
+        sampled = await context.session.create_message(
+            [SamplingMessage(role="user", content=prompt)],
+            max_tokens=100,
+            related_request_id=context.request_id,
+        )
+        return {"content": [_text(f"LLM response: {sampled.content}")]}
     if name == "test_tool_with_progress":
         for progress in (0, 50, 100):
             await context.session.report_progress(progress, 100)
@@ -407,6 +470,5 @@ def with_fixtures(*arguments: Any, **options: Any) -> Server[Any]:
 
 if __name__ == "__main__":
     serving.build_server = with_fixtures
-    sys.exit(
-        serving.serve_http(load_settings(flags={"journal": sys.argv[2]}), sys.argv[1], version="fixtures")
-    )
+    settings = replace(load_settings(flags={"journal": sys.argv[2]}), http=HttpSettings(sticky=True))
+    sys.exit(serving.serve_http(settings, sys.argv[1], version="fixtures"))

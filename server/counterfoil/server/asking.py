@@ -14,6 +14,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     CallToolRequestParams,
+    ClientCapabilities,
     ElicitRequest,
     ElicitRequestFormParams,
     ElicitResult,
@@ -25,7 +26,7 @@ from pydantic import ValidationError
 from counterfoil.server.logs import logger
 from counterfoil.tools.specification import Question
 
-__all__ = ["LONGEST_ASKING_SECONDS", "ask"]
+__all__ = ["LONGEST_ASKING_SECONDS", "ask", "shows_forms"]
 
 LONGEST_ASKING_SECONDS = 240
 """Under the shortest time-out among clients that can ask (300 s); the request waits on after that."""
@@ -46,7 +47,7 @@ async def ask(
     The state that travels through the client is what `vouch` gives for the question: an answer to another
     one does not count, and whichever server of the journal gets the answer knows its own kind's question.
     """
-    if not _can_ask(context):
+    if not shows_forms(context.session.client_capabilities):
         return None
     form = ElicitRequestFormParams(message=question.text, requested_schema=_form(question))
     if not is_version_at_least(context.protocol_version, _INPUT_REQUIRED_SINCE):
@@ -71,9 +72,8 @@ async def _ask_now(context: ServerRequestContext[Any, Any], form: ElicitRequestF
     return None
 
 
-def _can_ask(context: ServerRequestContext[Any, Any]) -> bool:
-    """Tell whether the client shows forms; `elicitation: {}` meant forms before there were other modes."""
-    capabilities = context.session.client_capabilities
+def shows_forms(capabilities: ClientCapabilities | None) -> bool:
+    """Tell whether a client shows forms; `elicitation: {}` meant forms before there were other modes."""
     elicitation = None if capabilities is None else capabilities.elicitation
     return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
 

@@ -10,7 +10,15 @@ from counterfoil.server.faults import fault_text, plain_fault
 from counterfoil.store.errors import Fault
 from counterfoil.tools.text import written
 
-__all__ = ["fault_answer", "insufficient_scope", "not_now", "rpc_answer", "too_large", "too_many"]
+__all__ = [
+    "fault_answer",
+    "insufficient_scope",
+    "no_such_question",
+    "not_now",
+    "rpc_answer",
+    "too_large",
+    "too_many",
+]
 
 _INVALID_REQUEST, _INTERNAL_ERROR = -32600, -32603
 _FORBIDDEN_FIX = "do not perform the effect; ask whoever gave you the token for one with this scope"
@@ -46,6 +54,19 @@ def too_many(seconds: int) -> Response:
 def not_now(fault: Fault) -> Response:
     """Refuse a request of which it cannot be told whose it is, since what would tell cannot be reached."""
     return _error(503, fault_text(fault, duty="Do not perform the effect."), headers={"Retry-After": "1"})
+
+
+def no_such_question(*, is_elsewhere: bool) -> Response:
+    """Refuse the answer to a question that does not wait here.
+
+    Not 404, which would tell the client that its session is over. 421 is for what another worker would take.
+    """
+    if is_elsewhere:
+        problem = "another worker asked this, and an answer to it counts only there"
+        fix = "nothing was recorded; the load balancer has to lead one Mcp-Session-Id to one worker"
+        return _error(421, plain_fault("not_found", problem, fix))
+    problem = "no such question waits: it was answered, or its call is over"
+    return _error(400, plain_fault("not_found", problem, "nothing was recorded; make the call again"))
 
 
 def insufficient_scope(request_id: str | int, scope: str, metadata_url: str | None) -> Response:

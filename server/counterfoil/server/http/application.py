@@ -1,7 +1,8 @@
 """Puts the layers of the HTTP server together, from the outside in.
 
 A request is counted, held against the Host and Origin that count, told apart by its token, held against its
-principal's rate, and let through the gate (`gate.py`) to the SDK, which serves it without a session.
+principal's rate, and let through the gate (`gate.py`) to the SDK, which serves it without a session. What a
+handler says before its answer goes onto a stream of the request's own (`streams.py`).
 """
 
 from collections.abc import Sequence
@@ -22,14 +23,17 @@ from starlette.routing import Route, request_response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from counterfoil.server.http.bearers import TellingBackend, answer_cannot_tell
+from counterfoil.server.http.channels import speaking
 from counterfoil.server.http.draining import Drain
 from counterfoil.server.http.gate import Gate
 from counterfoil.server.http.health import Health
 from counterfoil.server.http.metrics import Metrics
 from counterfoil.server.http.principals import Principal
+from counterfoil.server.http.questions import Questions
 from counterfoil.server.http.rates import Rates
 from counterfoil.server.http.scraping import Scraping
 from counterfoil.server.http.settings import HttpSettings
+from counterfoil.server.http.streams import streaming
 from counterfoil.server.logs import logger
 from counterfoil.server.scopes import SCOPES
 from counterfoil.tools.specification import ToolSpecification
@@ -64,6 +68,8 @@ def build_application(
 
     `who` tells whose a token is, or is who calls where nobody has to say who they are.
     """
+    questions = Questions(drain) if settings.sticky else None
+    server.middleware.insert(0, speaking(questions))
     manager = StreamableHTTPSessionManager(
         server,
         stateless=True,
@@ -74,9 +80,10 @@ def build_application(
     resource = None if oauth is None else oauth.resource_server_url
     metadata = None if resource is None else build_resource_metadata_url(resource)
     gate = Gate(
-        StreamableHTTPASGIApp(manager),
+        streaming(StreamableHTTPASGIApp(manager)),
         tools=tools,
         longest_body=settings.max_body_bytes,
+        questions=questions,
         metadata_url=None if metadata is None else str(metadata),
     )
     bounded = rates.bounding(gate)

@@ -6,7 +6,7 @@ The body is judged as a line of stdin is (`wire.py`), and goes on to the SDK byt
 from collections.abc import Sequence
 
 import anyio
-from mcp_types import JSONRPCRequest
+from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
 from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from counterfoil.server.access import scope_of_method, scope_of_tool
 from counterfoil.server.http.answers import insufficient_scope, rpc_answer, too_large
 from counterfoil.server.http.principals import Principal, principal_of
+from counterfoil.server.http.questions import Questions, asked_by
 from counterfoil.server.http.sessions import SESSION_HEADER, new_session_id
 from counterfoil.server.logs import logger
 from counterfoil.server.wire import Message as WireMessage
@@ -36,11 +37,13 @@ class Gate:
         *,
         tools: Sequence[ToolSpecification],
         longest_body: int,
+        questions: Questions | None,
         metadata_url: str | None,
     ) -> None:
         self._app = app
         self._tools = {tool.name: tool for tool in tools}
         self._longest_body = longest_body
+        self._questions = questions
         self._metadata_url = metadata_url
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -74,6 +77,11 @@ class Gate:
                 return
             if message.method == "initialize":
                 send = _naming_session(send, new_session_id(message.params or {}))
+        elif isinstance(message, JSONRPCResponse | JSONRPCError) and self._questions is not None:
+            taken = self._questions.take(message, asked_by(Request(scope)))
+            if taken is not None:
+                await taken(scope, receive, send)
+                return
         await self._app(scope, _replayed(body, receive), send)
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes | None:

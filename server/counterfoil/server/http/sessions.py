@@ -14,6 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mcp_types import ClientCapabilities
+from pydantic import ValidationError
+
+from counterfoil.server.asking import shows_forms
+
 __all__ = ["SESSION_HEADER", "HttpSession", "new_session_id", "session_of"]
 
 SESSION_HEADER = "mcp-session-id"
@@ -24,11 +29,12 @@ _LONGEST_NAME = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpSession:
-    """One connection of the handshake era: its name, and what its client calls itself."""
+    """One connection of the handshake era: its name, what its client calls itself, whether it shows forms."""
 
     name: str
     client: str | None = None
     client_version: str | None = None
+    shows_forms: bool = False
 
 
 def new_session_id(hello: Mapping[str, Any]) -> str:
@@ -36,8 +42,12 @@ def new_session_id(hello: Mapping[str, Any]) -> str:
     info = hello.get("clientInfo")
     info = info if isinstance(info, Mapping) else {}
     texts = [info.get("name"), info.get("version")]
-    texts = [text if isinstance(text, str) and len(text) <= _LONGEST_NAME else None for text in texts]
-    client = base64.urlsafe_b64encode(json.dumps(texts, ensure_ascii=False).encode()).rstrip(b"=").decode()
+    told: list[Any] = [
+        text if isinstance(text, str) and len(text) <= _LONGEST_NAME else None for text in texts
+    ]
+    if _shows_forms(hello.get("capabilities")):
+        told.append(True)
+    client = base64.urlsafe_b64encode(json.dumps(told, ensure_ascii=False).encode()).rstrip(b"=").decode()
     name = secrets.token_urlsafe(16)
     session_id = f"cf1.{name}.{client}"
     return session_id if _FORM.fullmatch(session_id) else f"cf1.{name}."
@@ -56,6 +66,18 @@ def session_of(session_id: str | None) -> HttpSession | None:
             return None
     client, client_version = (
         (text if isinstance(text, str) and text.isprintable() else None)
-        for text in (told if isinstance(told, list) and len(told) == 2 else (None, None))
+        for text in (told[:2] if isinstance(told, list) and len(told) in (2, 3) else (None, None))
     )
-    return HttpSession(name=match["name"], client=client, client_version=client_version)
+    return HttpSession(
+        name=match["name"],
+        client=client,
+        client_version=client_version,
+        shows_forms=isinstance(told, list) and told[2:] == [True],
+    )
+
+
+def _shows_forms(capabilities: Any) -> bool:
+    try:
+        return shows_forms(ClientCapabilities.model_validate(capabilities, by_name=False))
+    except ValidationError:
+        return False

@@ -89,13 +89,14 @@ class HttpSettings(_Table):
 
     `url` is the address that clients use, of `/mcp` itself. Its host counts as Host and Origin, as do `hosts`
     and `origins`. `tokens`: bearer tokens of `counterfoil token` are asked for. Rates are per principal and
-    worker; `calls_per_second` 0 sets none.
+    worker; `calls_per_second` 0 sets none. `sticky`: one session always reaches the same worker.
     """
 
     url: _Url | None = None
     hosts: list[_Host] = []
     origins: list[_Url] = []
     tokens: bool = False
+    sticky: bool = False
     oauth: OAuthSettings | None = None
     calls_per_second: Annotated[float, Field(ge=0, le=1_000_000)] = 100
     burst: Annotated[int, Field(ge=1, le=1_000_000)] = 200
