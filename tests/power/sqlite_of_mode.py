@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Final
 
-from counterfoil.store import opening
+from counterfoil.store import sqlite
 from counterfoil.store.sqlite import load_migrations, open_sqlite
 from counterfoil.store.statements import load_statements
 
@@ -14,7 +14,7 @@ VERSIONS: Final = {"persist": (3, 40, 1), "wal": (3, 51, 3)}
 
 def use_mode(mode: str) -> None:
     """Let this process open its journals in `mode`; only one process writes: WAL's bug is out of reach."""
-    opening.open_sqlite = partial(  # type: ignore[attr-defined]
+    sqlite.open_sqlite = partial(  # type: ignore[assignment]
         open_sqlite,
         sqlite_version=VERSIONS[mode],
         # Read once, as hundreds of journals are opened.

@@ -13,7 +13,7 @@ from typing import Literal
 
 import pytest
 
-from counterfoil.store import opening
+from counterfoil.store import sqlite
 from counterfoil.store.sqlite import open_sqlite
 from crash.sessions import LONG
 from power.images import Bounds, Found, search
@@ -47,7 +47,7 @@ async def searched(
     recording: Recording, mode: Mode, monkeypatch: pytest.MonkeyPatch, *, stop_at: int | None = None
 ) -> Found:
     """Search a recording, opening its images in the mode that it was made in."""
-    monkeypatch.setattr(opening, "open_sqlite", open_sqlite)  # Put back afterwards.
+    monkeypatch.setattr(sqlite, "open_sqlite", open_sqlite)  # Put back afterwards.
     use_mode(mode)
     found = await search(recording, BOUNDS, seed=SEED, stop_at=stop_at)
     print(f"{mode}: {found.images} images of {found.moments} moments, seed {SEED}")

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from counterfoil.store import opening
+from counterfoil.store import sqlite
 from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.sqlite import open_sqlite
 from journals import open_desk
@@ -473,7 +473,7 @@ async def test_a_journal_that_came_to_lie_on_a_network_is_refused_and_left_as_it
         return await open_sqlite(*arguments, **options, mounts=mounts)
 
     with monkeypatch.context() as patch:
-        patch.setattr(opening, "open_sqlite", on_that_disk)
+        patch.setattr(sqlite, "open_sqlite", on_that_disk)
         with pytest.raises(JournalUnavailable, match="lies on nfs4") as fault:
             async with open_desk(tmp_path):
                 pass

@@ -135,7 +135,7 @@ def test_every_namespace_is_copied_when_that_is_asked_for(
 
     anyio.run(add)
     target = str(tmp_path / "copy.db")
-    assert cli("copy", str(journal), target).code == 0
+    assert cli("copy", str(journal), target, "--namespace", "default").code == 0
     assert cli("runs", "--journal", target, "--namespace", "tenant", "--json").out.count('"run":') == 0
     answer = json.loads(cli("copy", "--all-namespaces", str(journal), target, "--json").out)
     assert [(each["namespace"], each["runs_new"]) for each in answer["copies"]] == [
@@ -148,7 +148,7 @@ def test_every_namespace_is_copied_when_that_is_asked_for(
     ("words", "code", "told"),
     [
         (("copy", "/nowhere/journal.db", "/tmp/x.db"), 3, "there is no journal at /nowhere/journal.db"),
-        (("copy", "relative.db", "/tmp/x.db"), 2, "give sqlite:///PATH"),
+        (("copy", "relative.db", "/tmp/x.db"), 3, "/relative.db"),
         (("copy", "/a.db", "/b.db", "--journal", "/c.db"), 2, "--journal has no meaning"),
         (("copy", "/a.db"), 2, "Missing argument 'TO'"),
     ],
