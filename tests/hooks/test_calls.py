@@ -15,6 +15,7 @@ from counterfoil.store.domain.commands import (
     FinishRun,
     OperationRef,
     ReceiptGiven,
+    ReconcileOperation,
     RecordReceipt,
 )
 from hooks.client import Client, at_remote, claude_result, client, commit, git
@@ -43,6 +44,8 @@ def agent(client: Client, *commands: object) -> list[dict]:
                         answers.append(await journal.begin_operation(command, caller))
                     case RecordReceipt():
                         answers.append(await journal.record_receipt(command, caller))
+                    case ReconcileOperation():
+                        answers.append(await journal.reconcile_operation(command, caller))
                     case FinishRun():
                         answers.append(await journal.finish_run(command, caller))
             return answers
@@ -353,6 +356,40 @@ def test_stopping_with_open_operations_is_reminded_of_once(client: Client):
     assert told["decision"] == "block"
     assert "mail:bob" in told["reason"]
     assert client.tell("Stop", stop_hook_active=True).out == ""
+
+
+def test_stopping_names_once_what_ended_in_doubt_until_somebody_looked_for_it(client: Client):
+    call = client.new_call()
+    client.before("npm publish", call=call)
+    client.failed("npm publish", "Exit code 1\nECONNRESET", call=call)
+    (found,) = client.operations()
+    assert found["state"] == "in_doubt"
+    told = json.loads(client.tell("Stop", stop_hook_active=False).out)
+    assert told["decision"] == "block"
+    assert "1 operation that you began in doubt" in told["reason"]
+    assert found["operation"] in told["reason"]
+    assert client.tell("Stop", stop_hook_active=True).out == ""
+    ref = OperationRef(operation=found["operation"])
+    finding = ReconcileOperation(ref=ref, finding="not_performed", checked_with="npm view")
+    agent(client, finding)
+    assert client.tell("Stop", stop_hook_active=False).out == ""
+
+
+def test_stopping_names_a_call_whose_result_never_came_and_none_of_another_conversation(client: Client):
+    client.before("npm publish")
+    (found,) = client.operations()
+    told = json.loads(client.tell("Stop", stop_hook_active=False).out)
+    assert "1 operation that you began without an outcome on record" in told["reason"]
+    assert found["operation"] in told["reason"]
+    client.session = "22222222-2222-4333-8444-555555555555"
+    assert client.tell("Stop", stop_hook_active=False).out == ""
+
+
+def test_stopping_leaves_alone_what_goes_on_in_the_background(client: Client):
+    call = client.new_call()
+    client.before("npm publish", call=call)
+    client.after("npm publish", {"stdout": "", "stderr": "", "backgroundTaskId": "b1"}, call=call)
+    assert client.tell("Stop", stop_hook_active=False).out == ""
 
 
 def test_stored_text_is_told_as_data_and_never_as_words_of_the_journal(client: Client):

@@ -1,10 +1,10 @@
 """What a hook asks: it sees the beginning and the end of a call in two processes, and has to join the two."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from counterfoil.store.domain.commands import Caller
-from counterfoil.store.domain.model import Operation, State
+from counterfoil.store.domain.model import Operation, Party, State
 from counterfoil.store.domain.states import is_live, state_of
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.rows import load_operation, load_operations
@@ -21,6 +21,7 @@ class HeldAttempt:
 
     `is_live`: its lease has not run out. `marks` are the external ids of the acknowledgements at this very
     attempt by a system that was asked about, `calls` the ids of the calls that began or marked it.
+    `goes_on`: another system acknowledged it, so that its end may come long after the call's.
     """
 
     operation: str
@@ -35,6 +36,7 @@ class HeldAttempt:
     distinct_from: tuple[str, ...]
     marks: tuple[str, ...]
     calls: tuple[str, ...]
+    goes_on: bool
 
 
 class AttendedCalls:
@@ -65,6 +67,31 @@ class AttendedCalls:
                 if newest is not None and newest.holder is not None and newest.holder.is_holder(party):
                     held.append(_held(operation, now, system))
             return tuple(held)
+
+        return await self._view.database.read(work)
+
+    async def in_doubt(
+        self, caller: Caller, *, runs: Collection[str], system: str
+    ) -> tuple[HeldAttempt, ...]:
+        """Give what is in doubt in some runs since an attempt of a conversation ended, by its end on record.
+
+        What somebody looked for since is left out: whoever did knows of it.
+        """
+        party = party_of(self._view.prepare.caller(caller))
+        names = [self._view.prepare.name(run, name="run") for run in runs]
+
+        async def work(connection: Connection) -> tuple[HeldAttempt, ...]:
+            now = self._view.now(connection).at
+            found = []
+            for run in names:
+                rows = await connection.fetch_all(
+                    "read_unsettled_operations", {"namespace": self._view.namespace, "run": run}
+                )
+                in_doubt = [row for row in rows if row["state"] == State.IN_DOUBT.value]
+                for operation in await load_operations(connection, in_doubt):
+                    if _is_left_in_doubt(operation, party, now):
+                        found.append(_held(operation, now, system))
+            return tuple(found)
 
         return await self._view.database.read(work)
 
@@ -101,6 +128,14 @@ async def _standing(
     )
 
 
+def _is_left_in_doubt(operation: Operation, party: Party, now: int) -> bool:
+    newest = None if operation.is_damaged else operation.newest
+    if newest is None or newest.holder is None or not newest.holder.is_holder(party):
+        return False
+    was_looked_for = any(finding.attempt == newest.number for finding in operation.findings)
+    return state_of(operation, now) is State.IN_DOUBT and not was_looked_for
+
+
 def _held(operation: Operation, now: int, system: str) -> HeldAttempt:
     newest = operation.newest
     number = 0 if newest is None else newest.number
@@ -109,6 +144,7 @@ def _held(operation: Operation, now: int, system: str) -> HeldAttempt:
         for receipt in operation.receipts
         if receipt.system == system and not receipt.final and receipt.attempt == number
     ]
+    acknowledged = [receipt for receipt in operation.receipts if not receipt.final]
     calls = [None if newest is None else newest.call_id, *(receipt.call_id for receipt in marks)]
     return HeldAttempt(
         operation=operation.id,
@@ -123,4 +159,5 @@ def _held(operation: Operation, now: int, system: str) -> HeldAttempt:
         distinct_from=operation.distinct_from,
         marks=tuple(receipt.external_id for receipt in marks if receipt.external_id is not None),
         calls=tuple(call for call in calls if call is not None),
+        goes_on=any(receipt.attempt == number and receipt.system != system for receipt in acknowledged),
     )
