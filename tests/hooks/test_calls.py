@@ -375,6 +375,34 @@ def test_stopping_names_once_what_ended_in_doubt_until_somebody_looked_for_it(cl
     assert client.tell("Stop", stop_hook_active=False).out == ""
 
 
+MAILING = "sendmail bob@example.org"
+"""A default rule without a lookup."""
+
+
+def test_what_an_empty_look_settles_is_told_as_the_journal_takes_it(client: Client):
+    call = client.new_call()
+    client.before(MAILING, call=call)
+    failed = client.failed(MAILING, "Exit code 1\nECONNRESET", call=call).context
+    (found,) = client.operations()
+    ref = OperationRef(operation=found["operation"])
+    plan = client.tell("SessionStart", source="startup").context
+    stopped = json.loads(client.tell("Stop", stop_hook_active=False).out)["reason"]
+    blocked = client.before(MAILING).reason
+    guidance = client.ask("plan", found["run"])["guidances"]["in_doubt"]
+    for told in (guidance, failed, plan, stopped, blocked):
+        assert told is not None
+        assert "performed with its reference if you found it" in told
+        assert "where none is, it settles nothing and a person decides" in told
+    (answer,) = agent(
+        client, ReconcileOperation(ref=ref, finding="not_performed", checked_with="the mailbox")
+    )
+    assert (answer["next"], answer["reason"]) == ("ask", "unresolved")
+    receipt = ReceiptGiven(kind="message", external_id="<1@example.org>", system="smtp")
+    found_it = ReconcileOperation(ref=ref, finding="performed", checked_with="the mailbox", receipt=receipt)
+    (answer,) = agent(client, found_it)
+    assert answer["state"] == "succeeded"
+
+
 def test_stopping_names_a_call_whose_result_never_came_and_none_of_another_conversation(client: Client):
     client.before("npm publish")
     (found,) = client.operations()

@@ -20,7 +20,9 @@ _INTERRUPTED = "the session was interrupted before the result of the call came"
 
 _SETTLE = (
     "Settle each before you act on it: look in the system that performs it, then reconcile_operation with "
-    "operation, finding, checked_with and as_of (or tell a person: `counterfoil reconcile`)."
+    "operation, finding, checked_with and as_of: performed with its reference if you found it. If you did "
+    "not, not_performed counts where a lookup is on record; where none is, it settles nothing and a person "
+    "decides (`counterfoil reconcile`)."
 )
 _DOING: Mapping[str, str] = {
     "reconcile": "may have happened, look it up first",
