@@ -1,6 +1,7 @@
 """Calls of tools and of other commands: one operation with the agent's own, the run, faults, secrets."""
 
 import json
+import sys
 from pathlib import Path
 
 import anyio
@@ -426,6 +427,49 @@ def test_stored_text_is_told_as_data_and_never_as_words_of_the_journal(client: C
     context = client.tell("SessionStart", source="startup").context
     assert "\x1b" not in context
     assert "y" * 400 not in context
+
+
+def test_explain_judges_in_the_run_that_is_said_and_names_the_same_effect_in_another(client: Client):
+    client.does("git push -u origin main")
+    (found,) = client.operations()
+    own = f"conversation/{client.session}"
+    now = client.ask("hook", "explain", "git push")["now"]
+    assert (now["would"], now["run_is_known"]) == ("begin", False)
+    assert now["elsewhere"] == [{"run": own, "operation": found["operation"], "state": "succeeded"}]
+    for said in (("--run", own), ("--session", client.session)):
+        now = client.ask("hook", "explain", "git push", *said)["now"]
+        assert (now["would"], now["run"], now["run_is_known"]) == ("block", own, True)
+        assert "elsewhere" not in now
+    told = client.run(
+        "PYTHON -m counterfoil.server hook explain 'git push'".replace("PYTHON", sys.executable)
+    )
+    assert "no session is known here; say --run or --session" in " ".join(told.stdout.split())
+    assert f"{own}: {found['operation']} is succeeded" in " ".join(told.stdout.split())
+
+
+def test_explain_says_so_where_there_is_no_journal_yet(client: Client):
+    now = client.ask("hook", "explain", "git push")["now"]
+    assert now == {"would": "begin", "why": "there is no journal yet"}
+    assert not (client.home / ".local").exists()
+
+
+@pytest.mark.parametrize("command", ['cd "$SOMEWHERE" && git push', "kubectl apply -f $FILE"])
+def test_explain_says_that_the_clients_id_tells_apart_what_cannot_be_read(client: Client, command: str):
+    client.before("npm publish")
+    told = client.ask("hook", "explain", command, "--session", client.session)
+    assert told["identity_is_readable"] is False
+    assert "key" not in told["now"]
+    assert told["now"]["would"] == "begin"
+    client.before(command)
+    now = client.ask("hook", "explain", command, "--session", client.session)["now"]
+    assert (now["would"], now["operation_state"]) == ("block", "in_progress")
+    assert client.before(command).reason is not None
+
+
+def test_explain_says_why_a_request_that_a_rule_names_is_left_alone(client: Client):
+    told = client.ask("hook", "explain", "curl https://example.org")
+    assert told["is_effect"] is False
+    assert told["programs"][0]["rule"] == "left alone: this request only reads (default rule: curl)"
 
 
 def test_explain_says_what_would_happen_and_why(client: Client):

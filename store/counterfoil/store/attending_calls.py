@@ -13,6 +13,7 @@ from counterfoil.store.viewing import Viewer, party_of
 __all__ = ["AttendedCalls", "HeldAttempt"]
 
 _MOST_HELD = 500
+_MOST_ELSEWHERE = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +114,30 @@ class AttendedCalls:
                 if row is not None and row["run"] == run and row["key"] != key:
                     rows.append(row)
             return await _standing(connection, rows, now, system)
+
+        return await self._view.database.read(work)
+
+    async def elsewhere(self, *, run: str, key: str, system: str, mark: str) -> tuple[HeldAttempt, ...]:
+        """Give what other runs have on file for a call, as `on_file` gives it for one; the first few.
+
+        Raises:
+            InvalidArgument: the run or the key is no name.
+        """
+        run, key = (self._view.prepare.name(name, name=field) for name, field in ((run, "run"), (key, "key")))
+
+        async def work(connection: Connection) -> tuple[HeldAttempt, ...]:
+            now, place = self._view.now(connection).at, {"namespace": self._view.namespace}
+            found = list(
+                await connection.fetch_all(
+                    "read_operations_of_key", {**place, "key": key, "most": _MOST_ELSEWHERE}
+                )
+            )
+            owners = await connection.fetch_all("owners", {**place, "external_id": mark, "system": system})
+            for owner in owners[:_MOST_ELSEWHERE]:
+                row = await connection.fetch_one("read_operation_by_id", {**place, "id": owner["operation"]})
+                if row is not None and row["key"] != key:
+                    found.append(row)
+            return await _standing(connection, [row for row in found if row["run"] != run], now, system)
 
         return await self._view.database.read(work)
 

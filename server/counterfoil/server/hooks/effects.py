@@ -13,7 +13,7 @@ from counterfoil.server.hooks.shell.options import has_option, one_of, plain_wor
 from counterfoil.server.hooks.shell.walking import Invocation, Script
 from counterfoil.server.hooks.shell.words import Word
 
-__all__ = ["Effect", "effects_of", "rule_for"]
+__all__ = ["Effect", "effects_of", "only_reads", "rule_for"]
 
 _LEAVES_ALONE = one_of(
     "cd pushd popd echo printf true false : test [ [[ ls pwd export set cat head tail date which type hash",
@@ -75,6 +75,11 @@ def rule_for(invocation: Invocation, rules: EffectRules) -> CommandRule | None:
         if fnmatchcase(program, rule.program) and _fits(invocation, rule):
             return rule if rule.effect else None
     return None
+
+
+def only_reads(invocation: Invocation, rule: CommandRule) -> bool:
+    """Tell whether a request that a rule names changes nothing, and so is no effect."""
+    return rule.form == "http" and read_request(invocation) is None
 
 
 def _fits(invocation: Invocation, rule: CommandRule) -> bool:
