@@ -1,6 +1,6 @@
 """Tells which programs of a command are effects, and what makes each the one that it is."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -135,7 +135,8 @@ def _effect(invocation: Invocation, rule: CommandRule, script: Script, *, is_kno
         words = tuple(
             word for part in (invocation, *invocation.fed_by) for word in (*part.words[1:], *_input(part))
         )
-        names = tuple(text for text in call["words"][1 + len(rule.words) :] if not text.startswith("-"))
+        takes = frozenset() if rule.words else values_before(invocation.program)
+        names = _names(call["words"][1 + len(rule.words) :], takes=takes)
         told |= {
             "target": " ".join(names)[:300] or None,
             "sent": call,
@@ -147,6 +148,16 @@ def _effect(invocation: Invocation, rule: CommandRule, script: Script, *, is_kno
         # What is sent is made by this very call: it is told apart by all that the call does.
         told["sent"] = {"of": told["sent"], "in": [_canonical(part) for part in script.invocations]}
     return Effect(**told)
+
+
+def _names(words: Sequence[str], *, takes: Collection[str]) -> tuple[str, ...]:
+    """Give the words that may name the target: neither options nor the values of `takes`."""
+    before = ("", *words)
+    return tuple(
+        text
+        for text, option in zip(words, before, strict=False)
+        if not text.startswith("-") and option not in takes
+    )
 
 
 def _files(words: Sequence[Word], rule: CommandRule, invocation: Invocation) -> dict[str, str] | None:
