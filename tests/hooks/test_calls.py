@@ -312,6 +312,21 @@ def test_without_a_journal_the_call_goes_on_unless_a_rule_fails_closed(client: C
         assert "the journal cannot be used now" in str(said.reason)
 
 
+@pytest.mark.parametrize("event", ["PreToolUse", "PostToolUse", "SessionStart"])
+def test_a_journal_that_cannot_be_used_costs_one_line_of_the_log_and_its_details_at_debug(
+    client: Client, event: str
+):
+    broken = client.home / "broken.db"
+    broken.write_text("this is no database")
+    given = {"tool_name": "Bash", "tool_input": {"command": "npm publish"}, "tool_use_id": client.new_call()}
+    flags = ("--journal", str(broken))
+    (line,) = client.tell(event, *flags, **given, tool_response="").err.splitlines()
+    assert "(journal_unavailable)" in line
+    detailed = client.tell(event, *flags, "--log", "debug", **given, tool_response="").err
+    assert "JournalUnavailable" in detailed
+    assert len(detailed.splitlines()) > 5
+
+
 @pytest.mark.parametrize("text", ["fail_closed = true\nnonsense = [", "nonsense = 1"])
 def test_a_configuration_that_cannot_be_read_is_as_strict_as_it_may_have_said(client: Client, text: str):
     folder = client.home / ".config/counterfoil"
