@@ -230,6 +230,8 @@ def test_a_journal_in_postgresql_is_kept_too(client: Client, cluster: Cluster, t
         assert reason is not None
         assert "on record as done" in reason
         assert client.tell("SessionStart", source="resume").context == ""
+        assert client.tell("Stop", stop_hook_active=False).out == ""
+        assert client.ask("hook", "explain", "git push")["now"]["elsewhere"][0]["state"] == "succeeded"
 
 
 def test_a_finished_run_takes_no_more_and_the_conversation_does(client: Client):

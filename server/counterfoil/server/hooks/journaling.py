@@ -113,10 +113,8 @@ class HookJournal:
 
     async def elsewhere(self, call: Call, *, run: str) -> tuple[HeldAttempt, ...]:
         """Give what is on record of the same call in other runs."""
-        identity = self._identity(call, run)
-        return await self.journal.calls.elsewhere(
-            run=run, key=identity.key, system=SYSTEM, mark=identity.mark
-        )
+        known = self._identity(call, run)
+        return await self.journal.calls.elsewhere(run=run, key=known.key, system=SYSTEM, mark=known.mark)
 
     async def before(self, call: Call) -> str | None:
         """Begin the operation of a call; give the reason where the call must not run, None where it may.
