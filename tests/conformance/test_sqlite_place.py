@@ -248,8 +248,9 @@ async def main():
     (folder / target).chmod(mode)
     if os.geteuid() == 0:  # root may write anything
         os.chown(folder, 65534, -1); os.chown(folder / "j.db", 65534, -1)
-        for above in list(folder.parents)[:3]:
-            above.chmod(0o711)
+        for above in folder.parents:
+            if above.stat().st_mode & 0o711 != 0o711:
+                above.chmod(0o711)
         os.setuid(65534)
     try:
         await open_sqlite(folder / "j.db", fresh_values=FRESH, statements=statements, migrations=migrations)

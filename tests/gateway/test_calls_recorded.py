@@ -133,6 +133,7 @@ async def test_an_error_of_the_tool_leaves_the_call_in_doubt(tmp_path: Path, era
         assert told(first)["state"] == "in_doubt"
         assert again.is_error
         assert '"next":"reconcile"' in again.content[0].text
+        assert "where none is, it settles nothing and a person decides" in again.content[0].text
         assert mail.sent == []
 
 

@@ -167,6 +167,26 @@ def test_other_words_make_another_effect():
     assert len({key(command) for command in commands}) == 3
 
 
+@pytest.mark.parametrize(
+    ("command", "target"),
+    [
+        ("mail -s hi bob", "bob"),
+        ("mail -s 'two words' -c carol@example.org bob@example.org dave", "bob@example.org dave"),
+        ("mail --subject=hi -a file.pdf bob", "bob"),
+        ("mail -s hi", None),
+        ("sendmail -f me@example.org -t bob@example.org", "bob@example.org"),
+    ],
+)
+def test_a_mail_is_for_whom_it_is_addressed_to(command: str, target: str | None):
+    found = call(command)
+    assert found is not None
+    assert found.target == target
+
+
+def test_mails_with_other_subjects_are_other_effects():
+    assert key("mail -s hi bob") != key("mail -s ho bob")
+
+
 def test_the_content_of_what_is_applied_is_part_of_what_it_is(tmp_path):
     file = tmp_path / "app.yaml"
     file.write_text("replicas: 1")

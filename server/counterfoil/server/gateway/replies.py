@@ -50,9 +50,11 @@ _HOW = {
     ),
     "in_doubt": (
         "An earlier call may have had its effect, and nobody knows whether it did, so this one "
-        "was not passed on. Find out in the performing system, with a tool that only reads. Then "
-        "tell the journal: reconcile_operation of the counterfoil server, with this operation and"
-        " as_of; a person can run `counterfoil reconcile`. After that make the call again."
+        "was not passed on. Look in the performing system, with a tool that only reads, and tell "
+        "the journal: reconcile_operation of the counterfoil server, with this operation and as_of, "
+        "finding performed with the reference if you found it. If you did not, not_performed counts "
+        "where a lookup is declared (see lookup); where none is, it settles nothing and a person "
+        "decides (`counterfoil reconcile`). After that make the call again."
     ),
     "settling": (
         "The look found nothing yet, and it is too early for that to count. The call was not "

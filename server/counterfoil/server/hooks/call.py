@@ -82,6 +82,11 @@ class Call:
         """Tell whether what is sent was known before the call."""
         return all(effect.is_known for effect in self.effects)
 
+    @property
+    def may_be_another(self) -> bool:
+        """Tell whether equal words may mean another effect: it then waits for what is unsettled before it."""
+        return self.own_key is None and not (self.is_known and self.is_readable)
+
 
 def script_of(event: HookEvent) -> Script | None:
     """Read the command that an event is about; None where it is about none."""

@@ -1,6 +1,6 @@
 """Tells which programs of a command are effects, and what makes each the one that it is."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -13,7 +13,7 @@ from counterfoil.server.hooks.shell.options import has_option, one_of, plain_wor
 from counterfoil.server.hooks.shell.walking import Invocation, Script
 from counterfoil.server.hooks.shell.words import Word
 
-__all__ = ["Effect", "effects_of", "rule_for"]
+__all__ = ["Effect", "effects_of", "only_reads", "rule_for"]
 
 _LEAVES_ALONE = one_of(
     "cd pushd popd echo printf true false : test [ [[ ls pwd export set cat head tail date which type hash",
@@ -77,6 +77,11 @@ def rule_for(invocation: Invocation, rules: EffectRules) -> CommandRule | None:
     return None
 
 
+def only_reads(invocation: Invocation, rule: CommandRule) -> bool:
+    """Tell whether a request that a rule names changes nothing, and so is no effect."""
+    return rule.form == "http" and read_request(invocation) is None
+
+
 def _fits(invocation: Invocation, rule: CommandRule) -> bool:
     words = invocation.words[1:]
     plain = plain_words(words, takes=values_before(invocation.program))
@@ -130,7 +135,8 @@ def _effect(invocation: Invocation, rule: CommandRule, script: Script, *, is_kno
         words = tuple(
             word for part in (invocation, *invocation.fed_by) for word in (*part.words[1:], *_input(part))
         )
-        names = tuple(text for text in call["words"][1 + len(rule.words) :] if not text.startswith("-"))
+        takes = frozenset() if rule.words else values_before(invocation.program)
+        names = _names(call["words"][1 + len(rule.words) :], takes=takes)
         told |= {
             "target": " ".join(names)[:300] or None,
             "sent": call,
@@ -142,6 +148,16 @@ def _effect(invocation: Invocation, rule: CommandRule, script: Script, *, is_kno
         # What is sent is made by this very call: it is told apart by all that the call does.
         told["sent"] = {"of": told["sent"], "in": [_canonical(part) for part in script.invocations]}
     return Effect(**told)
+
+
+def _names(words: Sequence[str], *, takes: Collection[str]) -> tuple[str, ...]:
+    """Give the words that may name the target: neither options nor the values of `takes`."""
+    before = ("", *words)
+    return tuple(
+        text
+        for text, option in zip(words, before, strict=False)
+        if not text.startswith("-") and option not in takes
+    )
 
 
 def _files(words: Sequence[Word], rule: CommandRule, invocation: Invocation) -> dict[str, str] | None:

@@ -1,20 +1,21 @@
 """Says what a hook would do about a call, and why; nothing is run and nothing recorded."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from counterfoil.server.hooks.call import Call, call_of, identity_of, script_of
-from counterfoil.server.hooks.effects import Effect, rule_for
+from counterfoil.server.hooks.effects import Effect, only_reads, rule_for
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.journaling import HookJournal
 from counterfoil.server.hooks.rules.rule import CommandRule, EffectRules
 from counterfoil.server.hooks.rules.tools import OWN_TOOLS
+from counterfoil.server.hooks.shell.walking import Invocation
+from counterfoil.store.attending_calls import HeldAttempt
 from counterfoil.store.domain.model import State
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 __all__ = ["explained", "foreseen"]
+
+_MOST_ELSEWHERE = 5
 
 _STANDING: Mapping[State, tuple[str, str]] = {
     State.PLANNED: ("begin", "it is planned and was not attempted"),
@@ -40,7 +41,7 @@ def explained(event: HookEvent, rules: EffectRules, *, own: EffectRules) -> dict
             {
                 "program": " ".join(word.text for word in invocation.words),
                 "folder": invocation.folder,
-                "rule": _rule_told(rule_for(invocation, rules), own),
+                "rule": _rule_told(invocation, rule_for(invocation, rules), own),
             }
             for invocation in (() if script is None else script.invocations)
         ]
@@ -54,16 +55,18 @@ def explained(event: HookEvent, rules: EffectRules, *, own: EffectRules) -> dict
         told["effects"] = [_effect_told(effect) for effect in call.effects]
         told["action"], told["target"] = call.action, call.target
         told["identity_is_known"] = call.is_known
+        told["identity_is_readable"] = call.is_readable
         told["fail_closed"] = rules.fail_closed or call.fails_closed
         told["lookup"] = call.lookup
     return {name: value for name, value in told.items() if value is not None}
 
 
-def _rule_told(rule: CommandRule | None, own: EffectRules) -> str:
+def _rule_told(invocation: Invocation, rule: CommandRule | None, own: EffectRules) -> str:
     if rule is None:
         return "left alone"
     words = " ".join((rule.program, *rule.words))
-    return f"{'your rule' if rule in own.commands else 'default rule'}: {words}"
+    told = f"{'your rule' if rule in own.commands else 'default rule'}: {words}"
+    return f"left alone: this request only reads ({told})" if only_reads(invocation, rule) else told
 
 
 def _effect_told(effect: Effect) -> dict[str, Any]:
@@ -78,22 +81,38 @@ def _effect_told(effect: Effect) -> dict[str, Any]:
 
 
 async def foreseen(hooks: HookJournal, call: Call) -> dict[str, Any]:
-    """Give what would be done about a call now: begun, or blocked, under which run and key."""
+    """Give what would be done about a call now: begun, or blocked, in which run and under which key.
+
+    `run_is_known` off: nobody said which conversation it would be, so that none of its calls can be found. A
+    call that only the client's id tells apart has no key before it is made.
+    """
     run = await hooks.run()
-    on_file = await hooks.on_file(call, run=run)
-    told: dict[str, Any] = {"run": run, "key": _key(call, hooks.journal.hidden)}
-    if not on_file:
-        return {**told, "would": "begin", "why": "nothing is on record of it"}
-    known = max(on_file, key=lambda one: _STANDING[one.state][0] == "block")
-    would, why = _STANDING[known.state]
-    return {
-        **told,
-        "would": would,
-        "why": why,
-        "operation": known.operation,
-        "operation_state": known.state.value,
-    }
-
-
-def _key(call: Call, redact: "Callable[[Any], Any]") -> str:
-    return identity_of(call, redact=redact)[0]
+    told: dict[str, Any] = {"run": run, "run_is_known": hooks.is_named}
+    on_file: tuple[HeldAttempt, ...] = ()
+    elsewhere: tuple[HeldAttempt, ...] = ()
+    if call.is_readable:
+        on_file = await hooks.on_file(call, run=run)
+        elsewhere = await hooks.elsewhere(call, run=run)
+        told["key"] = identity_of(call, redact=hooks.journal.hidden)[0]
+    if elsewhere:
+        told["elsewhere"] = [
+            {"run": one.run, "operation": one.operation, "state": one.state.value}
+            for one in elsewhere[:_MOST_ELSEWHERE]
+        ]
+    if on_file:
+        known = max(on_file, key=lambda one: _STANDING[one.state][0] == "block")
+        would, why = _STANDING[known.state]
+        found = {"operation": known.operation, "operation_state": known.state.value}
+        return {**told, "would": would, "why": why, **found}
+    if call.may_be_another:
+        step, _ = await hooks.unresolved(call, run=run)
+        if step is not None:
+            why = "an earlier effect on the same target is not settled, and may be this one"
+            found = {"operation": step["operation"], "operation_state": step["state"]}
+            return {**told, "would": "block", "why": why, **found}
+    why = (
+        "nothing is on record of it in this run"
+        if call.is_readable
+        else "each call of it is one of its own, and none that is not settled stands in its way"
+    )
+    return {**told, "would": "begin", "why": why}

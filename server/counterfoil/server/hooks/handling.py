@@ -1,5 +1,6 @@
 """Handles one event that may be about an effect, or is about a session; the client is never broken by it."""
 
+import logging
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
@@ -35,8 +36,8 @@ def handle(name: str, raw: bytes, flags: Mapping[str, str | None], dialect: "Dia
     configure_logs("warning")
     try:
         said = _handled(name, raw, flags)
-    except Exception:
-        logger.exception("the hook failed; the call goes on")
+    except Exception as error:
+        logger.error("the hook failed (%s); the call goes on", _code(error), exc_info=_details(error))
         return 0
     if not said:
         return 0
@@ -46,6 +47,19 @@ def handle(name: str, raw: bytes, flags: Mapping[str, str | None], dialect: "Dia
             stream.write(f"{text}\n")
             stream.flush()
     return code
+
+
+def _code(error: Exception) -> str:
+    return error.code if isinstance(error, Fault) else type(error).__name__
+
+
+def _details(error: Exception) -> Exception | None:
+    """Give what to log of an error beside its line: nothing of one that is foreseen, except for debugging.
+
+    A journal that cannot be used fails at each effect, and a client shows what a hook prints.
+    """
+    is_foreseen = isinstance(error, Fault | TimeoutError)
+    return None if is_foreseen and not logger.isEnabledFor(logging.DEBUG) else error
 
 
 def _handled(name: str, raw: bytes, flags: Mapping[str, str | None]) -> str | None:
@@ -106,8 +120,8 @@ def _before(call: Call, event: HookEvent, settings: "Settings", *, fails_closed:
     try:
         reason = _asked(event, settings, work)
     except Exception as error:
-        code = error.code if isinstance(error, Fault) else type(error).__name__
-        logger.warning("the journal could not be asked (%s)", code, exc_info=error)
+        code = _code(error)
+        logger.warning("the journal could not be asked (%s)", code, exc_info=_details(error))
         return deny_output(unavailable(code)) if fails_closed else None
     return None if reason is None else deny_output(reason)
 
@@ -120,11 +134,11 @@ def _after(call: Call, event: HookEvent, settings: "Settings") -> str | None:
         try:
             told = _asked(event, settings, work)
         except Exception as error:
-            code = error.code if isinstance(error, Fault) else type(error).__name__
+            code = _code(error)
             is_hopeless = not (isinstance(error, JournalUnavailable) and error.retryable)
             if attempt < _RECEIPT_TRIES and not is_hopeless:
                 continue
-            logger.warning("the result could not be recorded (%s)", code, exc_info=error)
+            logger.warning("the result could not be recorded (%s)", code, exc_info=_details(error))
             return context_output(event.name, not_stored(code))
         return None if told is None else context_output(event.name, told)
     return None

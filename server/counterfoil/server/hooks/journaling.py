@@ -54,13 +54,19 @@ class _Identity:
 
 
 class HookJournal:
-    """The journal as one event of one client uses it."""
+    """The journal as one event of one client uses it.
 
-    def __init__(self, journal: "Journal", *, event: HookEvent, settings: "Settings") -> None:
+    `conversation`, where it is given, goes before what the environment and the event say.
+    """
+
+    def __init__(
+        self, journal: "Journal", *, event: HookEvent, settings: "Settings", conversation: str | None = None
+    ) -> None:
         self.journal = journal
         self.event = event
         self._settings = settings
-        self._named = os.environ.get("COUNTERFOIL_CONVERSATION") or event.session or settings.conversation
+        named = conversation or os.environ.get("COUNTERFOIL_CONVERSATION")
+        self._named = named or event.session or settings.conversation
         place = self._named or hashlib.sha256((event.folder or "").encode()).hexdigest()[:16]
         is_unique = event.call_id is not None and len(event.call_id) >= SHORTEST_CALL_ID
         self.caller = Caller(
@@ -78,6 +84,11 @@ class HookJournal:
     def own_run(self) -> str:
         """The run of a conversation that nobody has given one."""
         return f"conversation/{self._named or self.caller.connection.removeprefix(CONNECTION)}"
+
+    @property
+    def is_named(self) -> bool:
+        """Tell whether anybody said which conversation, or which run, the call belongs to."""
+        return self._named is not None or self.fixed_run() is not None
 
     def fixed_run(self) -> str | None:
         """Give the run that the environment or the configuration says, whatever an agent says."""
@@ -99,6 +110,11 @@ class HookJournal:
     async def on_file(self, call: Call, *, run: str) -> tuple[HeldAttempt, ...]:
         """Give what is on record of a call in a run, whoever began it."""
         return await self._on_file(self._identity(call, run))
+
+    async def elsewhere(self, call: Call, *, run: str) -> tuple[HeldAttempt, ...]:
+        """Give what is on record of the same call in other runs."""
+        known = self._identity(call, run)
+        return await self.journal.calls.elsewhere(run=run, key=known.key, system=SYSTEM, mark=known.mark)
 
     async def before(self, call: Call) -> str | None:
         """Begin the operation of a call; give the reason where the call must not run, None where it may.
@@ -123,10 +139,10 @@ class HookJournal:
                 CheckOperation(ref=OperationRef(operation=attached.operation)), self.caller
             )
             return blocked(answer, self.event, lookup=call.lookup, holds_it=attached.is_live)
-        if not call.is_known and call.own_key is None and not on_file:
-            reason = await self._unresolved(call, identity.run)
-            if reason is not None:
-                return reason
+        if call.may_be_another and not on_file:
+            step, as_of = await self.unresolved(call, run=identity.run)
+            if step is not None:
+                return blocked_by_step(step, run=identity.run, as_of=as_of, event=self.event)
         return await self._begin(call, identity)
 
     def _identity(self, call: Call, run: str) -> _Identity:
@@ -170,14 +186,14 @@ class HookJournal:
         )
         return None if answer["next"] == "continue" else blocked(answer, self.event)
 
-    async def _unresolved(self, call: Call, run: str) -> str | None:
-        """A call that makes what it sends waits for the one before it on the same target."""
+    async def unresolved(self, call: Call, *, run: str) -> tuple[Mapping[str, Any] | None, str]:
+        """Give the unsettled step on the same target that a call has to wait for, and as of when."""
         plan = await self.journal.resume_plan(ResumePlan(run=run), self.caller)
         for step in plan.get("steps", ()):
             is_alike = step.get("action") == call.action and step.get("target") == (call.target or None)
             if is_alike and step["next"] in _UNRESOLVED:
-                return blocked_by_step(step, run=run, as_of=plan["as_of"], event=self.event)
-        return None
+                return step, plan["as_of"]
+        return None, plan["as_of"]
 
     async def _begin(self, call: Call, identity: _Identity) -> str | None:
         command = BeginOperation(

@@ -25,8 +25,9 @@ _SHOWN = 300
 
 _HOW = (
     "To settle it: look, then call reconcile_operation of the counterfoil tools with operation, finding, "
-    "checked_with and as_of as given here; without those tools a person runs `counterfoil reconcile "
-    "OPERATION`."
+    "checked_with and as_of as given here: performed with its reference if you found it. If you did not, "
+    "not_performed counts where a lookup is given here; where none is, it settles nothing and a person "
+    "decides (`counterfoil reconcile OPERATION`), as without those tools."
 )
 
 _WORDS: Mapping[str, str] = {

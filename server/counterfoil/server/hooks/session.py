@@ -1,6 +1,6 @@
 """What reaches a model when it begins, resumes, is compacted or stops: what is open, short."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from counterfoil.server.hooks.journaling import CONNECTION, SYSTEM, HookJournal
@@ -21,7 +21,9 @@ _INTERRUPTED = "the session was interrupted before the result of the call came"
 
 _SETTLE = (
     "Settle each before you act on it: look in the system that performs it, then reconcile_operation with "
-    "operation, finding, checked_with and as_of (or tell a person: `counterfoil reconcile`)."
+    "operation, finding, checked_with and as_of: performed with its reference if you found it. If you did "
+    "not, not_performed counts where a lookup is on record; where none is, it settles nothing and a person "
+    "decides (`counterfoil reconcile`)."
 )
 _DOING: Mapping[str, str] = {
     "reconcile": "may have happened, look it up first",
@@ -81,24 +83,47 @@ async def at_compaction(hooks: HookJournal) -> str | None:
 
 
 async def at_stop(hooks: HookJournal) -> str | None:
-    """Give what this conversation leaves open; None where nothing is, or where it was told already."""
+    """Give what this conversation leaves open; None where nothing is, or where it was told already.
+
+    When the turn ends its calls are over, so that one whose result never came is named as well. What goes on
+    in the background is not, since its own end tells of it.
+    """
     if hooks.event.is_reminding:
         return None
     held = await hooks.journal.calls.held(hooks.caller, system=SYSTEM)
-    own = [one for one in held if not (one.is_live and _is_hooked(one))]
-    if not own:
+    without_outcome = [one for one in held if not (one.is_live and _is_hooked(one) and one.goes_on)]
+    runs = {await hooks.run(), hooks.own_run, *(one.run for one in held)}
+    in_doubt = await hooks.journal.calls.in_doubt(hooks.caller, runs=sorted(runs), system=SYSTEM)
+    parts = []
+    if without_outcome:
+        parts.append(
+            f"{_number(without_outcome)} that you began without an outcome on record: "
+            f"{_named(without_outcome)}. Record what came of each (record_receipt, or record_failure with "
+            "effect unknown) before you stop."
+        )
+    if in_doubt:
+        parts.append(
+            f"{_number(in_doubt)} that you began in doubt, which may have happened: {_named(in_doubt)}. "
+            f"Call check_operation for each. {_SETTLE}"
+        )
+    if not parts:
         return None
+    return (
+        f"Counterfoil, the journal of effects outside: {' '.join(parts)} If you cannot, say so to the person."
+    )
+
+
+def _number(found: "Sequence[HeldAttempt]") -> str:
+    return "1 operation" if len(found) == 1 else f"{len(found)} operations"
+
+
+def _named(found: "Sequence[HeldAttempt]") -> str:
     named = "; ".join(
         f"{one.operation} ({_shown(one.action)}, {_shown(one.key)}, attempt {one.attempt})"
-        for one in own[:_MOST_STEPS]
+        for one in found[:_MOST_STEPS]
     )
-    return (
-        f"Counterfoil: {len(own)} operations that you began are open without an outcome: {named}. Record "
-        f"what came "
-        "of each (record_receipt, or record_failure with effect unknown) before you stop; if you cannot, "
-        "say so to "
-        "the person."
-    )
+    rest = len(found) - _MOST_STEPS
+    return f"{named}; and {rest} more, which resume_plan shows" if rest > 0 else named
 
 
 async def _end_interrupted(hooks: HookJournal) -> None:

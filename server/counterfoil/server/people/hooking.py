@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -40,7 +41,7 @@ def hook() -> None:
     short="what would happen to a command, and why",
     examples=[
         "counterfoil hook explain 'git push origin main'",
-        "counterfoil hook explain 'npm publish' --folder ~/package",
+        "counterfoil hook explain 'npm publish' --folder ~/package --run release/1",
         'counterfoil hook explain --tool mcp__mail__send_message --input \'{"to": "a@example.org"}\'',
     ],
 )
@@ -48,16 +49,28 @@ def hook() -> None:
 @click.option("--folder", metavar="DIR", help="Where it would run; the working directory unless given.")
 @click.option("--tool", metavar="NAME", help="A tool as the client calls it: mcp__SERVER__TOOL.")
 @click.option("--input", "given", metavar="JSON", help="The tool's arguments.")
+@click.option("--run", metavar="NAME", help="The run to judge it in; else the session's.")
+@click.option("--session", metavar="ID", help="The client's session whose call it would be.")
 def explain(
-    request: Request, command: str | None, *, folder: str | None, tool: str | None, given: str | None
+    request: Request,
+    command: str | None,
+    *,
+    folder: str | None,
+    tool: str | None,
+    given: str | None,
+    run: str | None,
+    session: str | None,
 ) -> int:
     """Tell which programs of a command are effects, by which rule, and whether it would run or be blocked.
+
+    What is blocked depends on the run: a hook knows its client's session, this command only by --session or
+    --run. The same effect on record in another run is named.
 
     Nothing is run and nothing is recorded.
     """
     if (command is None) == (tool is None):
         raise click.UsageError("Give a command, or --tool.")
-    told = _explained(request, command, folder=folder, tool=tool, given=given)
+    told = _explained(request, command, folder=folder, tool=tool, given=given, run=run, session=session)
     if request.as_json:
         write_json(told)
     else:
@@ -69,7 +82,14 @@ hook.add_command(explain)
 
 
 def _explained(
-    request: Request, command: str | None, *, folder: str | None, tool: str | None, given: str | None
+    request: Request,
+    command: str | None,
+    *,
+    folder: str | None,
+    tool: str | None,
+    given: str | None,
+    run: str | None,
+    session: str | None,
 ) -> dict[str, Any]:
     # Loaded here: the parser of commands is needed by nothing else that people ask for.
     from counterfoil.server.hooks.call import call_of
@@ -94,12 +114,16 @@ def _explained(
     told = explained(event, rules, own=own)
     call = call_of(event, rules)
     path = request.settings.journal_path
-    if call is None or (path is not None and not path.exists()):
+    if call is None:
         return told
+    if path is not None and not path.exists():
+        return {**told, "now": {"would": "begin", "why": "there is no journal yet"}}
+    settings = request.settings if run is None else replace(request.settings, run=run)
 
     async def work() -> dict[str, Any]:
         async with request.journal() as journal:
-            return await foreseen(HookJournal(journal, event=event, settings=request.settings), call)
+            hooks = HookJournal(journal, event=event, settings=settings, conversation=session)
+            return await foreseen(hooks, call)
 
     return {**told, "now": anyio.run(work)}
 
@@ -120,16 +144,28 @@ def _lines(told: dict[str, Any]) -> list[Any]:
         ("known by", show.plain(_known_by(told)) if told["is_effect"] else None),
         ("look up with", show.plain(told["lookup"]) if "lookup" in told else None),
         ("without journal", show.plain("blocked" if told.get("fail_closed") else "goes on")),
-        ("run", show.plain(now["run"]) if now else None),
-        ("key", show.plain(now["key"]) if now else None),
+        ("judged in run", show.plain(_run_told(now)) if "run" in now else None),
+        ("key", show.plain(now["key"]) if "key" in now else None),
         ("now", show.plain(f"would {now['would']}: {now['why']}") if now else None),
         ("operation", show.plain(now["operation"]) if "operation" in now else None),
+        *(
+            ("in another run", show.plain(f"{one['run']}: {one['operation']} is {one['state']}"))
+            for one in now.get("elsewhere", ())
+        ),
     ]
     lines.append(show.facts(pairs if told["is_effect"] else pairs[:2]))
     return lines
 
 
+def _run_told(now: dict[str, Any]) -> str:
+    if now["run_is_known"]:
+        return str(now["run"])
+    return f"{now['run']}, made up: no session is known here; say --run or --session"
+
+
 def _known_by(told: dict[str, Any]) -> str:
+    if not told.get("identity_is_readable", True):
+        return "the client's own id of each call, since what it sends cannot be found before it runs"
     if not told.get("identity_is_known", True):
         return "the whole command, since it makes what it sends"
     states = [effect["state"] for effect in told["effects"] if effect.get("state")]

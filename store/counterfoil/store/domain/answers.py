@@ -106,9 +106,10 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
     (
         "reconcile",
         "in_doubt",
-    ): "It may have happened: do not perform it. Look it up in the performing system (see "
-    "lookup, since, idempotency_key), then call reconcile_operation with what you saw and this answer's "
-    "as_of.",
+    ): "It may have happened: do not perform it. Look for it in the performing system (see lookup, since, "
+    "idempotency_key), then call reconcile_operation with this answer's as_of: performed with its reference "
+    "if you found it. If you did not, not_performed counts where a lookup is declared; where none is, it "
+    "settles nothing and a person decides (counterfoil reconcile).",
     (
         "reconcile",
         "disputed",

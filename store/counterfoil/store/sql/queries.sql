@@ -121,6 +121,14 @@ SELECT * FROM operations WHERE namespace = :namespace AND run = :run AND key = :
 -- Garbled text comes as bytes.
 SELECT * FROM operations WHERE namespace = :namespace AND id = :id;
 
+-- name: read_operations_of_key
+-- The operations of one key in whatever run, last changed first. The inner query makes it one search for each run:
+-- without it, every operation of the namespace is read.
+-- Garbled text comes as bytes.
+SELECT * FROM operations
+WHERE namespace = :namespace AND key = :key AND run IN (SELECT run FROM runs WHERE namespace = :namespace)
+ORDER BY updated_at DESC LIMIT :most;
+
 -- name: live_operations
 -- The operations of a conversation, or of a connection, whose newest attempt may be live: some leases are over.
 -- Garbled text comes as bytes.

@@ -31,6 +31,8 @@ _TAKES = {
     "netlify": "--auth --site -s",
     "wrangler": "-c --config -e --env --cwd",
     "pulumi": "-C --cwd -s --stack --color",
+    "mail": "-s --subject -a --append -A --attach -b --bcc -c --cc -r --return-address -S -u --user",
+    "sendmail": "-f -F -r -B -C -L -N -O -R -V -X",
     "stripe": "--api-key --project-name --color",
 }
 
