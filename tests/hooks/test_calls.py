@@ -61,6 +61,24 @@ def sends(client: Client, letter: dict, response: object, *, call: str | None = 
     )
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "helm upgrade r ./c --set db.password=hunter2x",
+        "terraform apply -auto-approve -var db_password=hunter2x",
+        "gh api -X POST repos/o/r/x -f token=hunter2x",
+        "COUNTERFOIL_KEY=password=hunter2x npm publish",
+        f"COUNTERFOIL_KEY={'k' * 300} npm publish",
+    ],
+)
+def test_a_secret_in_what_names_a_call_leaves_it_on_record_and_held_back(client: Client, command: str):
+    said = client.before(command)
+    assert (said.out, said.err) == ("", "")
+    assert len(client.operations()) == 1
+    assert "was interrupted" in str(client.before(command).reason)
+    assert b"hunter2x" not in (client.home / ".local/share/counterfoil/journal.db").read_bytes()
+
+
 def test_what_the_agent_began_and_the_hook_sees_is_one_operation(client: Client):
     agent(
         client,
@@ -304,6 +322,7 @@ def test_without_a_journal_the_call_goes_on_unless_a_rule_fails_closed(client: C
     assert other.reason is None
     assert (said.reason is not None) is is_strict
     assert "could not be asked" in said.err
+    assert "could NOT put this call on record" in other.context
     if is_strict:
         assert "the journal cannot be used now" in str(said.reason)
 
