@@ -6,6 +6,10 @@ from pathlib import Path
 import anyio
 import pytest
 
+from counterfoil.server.hooks.event import HookEvent
+from counterfoil.server.hooks.explaining import explained
+from counterfoil.server.hooks.rules.reading import merged
+from counterfoil.server.hooks.rules.rule import NO_RULES
 from counterfoil.server.opener import open_from
 from counterfoil.server.settings import load_settings
 from counterfoil.store.domain.commands import (
@@ -271,6 +275,37 @@ def test_no_secret_of_a_command_is_kept_or_told(client: Client):
     for secret in (token[:9], "hunter2", "s3cret-pw-1"):
         assert secret not in told
         assert secret.encode() not in stored
+
+
+SECRETS = (
+    "kubectl create secret docker-registry r --docker-password=hunter2x --docker-email=a@b",
+    "kubectl create secret generic r --from-literal='password=its hunter2x'",
+    "npm publish --otp=hunter2x",
+    "twine upload --password hunter2x dist/x",
+    "twine upload -p hunter2x dist/x",
+    "cargo publish --token hunter2x",
+    "stripe charges create --api-key hunter2x",
+    "http --auth me:hunter2x POST example.org a=1",
+    "http POST example.org password='its hunter2x'",
+    "curl -d a=1 me:hunter2x@example.org",
+    "sshpass -p hunter2x x && sshpass -phunter2x y && gem push a.gem",
+    "mkdir out && curl -su me:hunter2x -b session=hunter2x example.org && helm install r c",
+    "mysql -phunter2x -e 'select 1' && kubectl apply -f x.yaml",
+)
+"""Commands with a secret that only the option before it, or its place, tells."""
+
+
+def test_a_secret_that_only_an_option_tells_is_neither_kept_nor_shown(client: Client):
+    rules = merged(NO_RULES)
+    for command in SECRETS:
+        said = client.before(command)
+        assert (said.out, said.err) == ("", ""), command
+        event = HookEvent(name="PreToolUse", tool="Bash", folder="/", input={"command": command})
+        assert "hunter2x" not in json.dumps(explained(event, rules, own=NO_RULES)), command
+    assert len(client.operations()) == len(SECRETS)
+    assert "hunter2x" not in json.dumps(client.operations())
+    assert "hunter2x" not in str(client.before(SECRETS[0]).reason)
+    assert b"hunter2x" not in (client.home / ".local/share/counterfoil/journal.db").read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def identity_of(
 
     Secrets are taken out first: one that was renewed makes no other effect, and no digest can tell it. Where
     what is sent cannot be found, the client's own id is all that tells one call from the next. The key is one
-    that the journal takes whatever the call holds: what is no name, or looks like a secret, stands as a digest.
+    that the journal takes whatever the call holds: what is no name, or may be a secret, stands as a digest.
     """
     args = _sendable(dict(call.args), redact)
     if not call.is_readable and call_id is not None:
