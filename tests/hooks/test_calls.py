@@ -10,8 +10,16 @@ from pathlib import Path
 import anyio
 import pytest
 
+from counterfoil.server.hooks.call import call_of, identity_of
+from counterfoil.server.hooks.event import HookEvent
+from counterfoil.server.hooks.explaining import explained
+from counterfoil.server.hooks.fitting import fitting_attempt
+from counterfoil.server.hooks.rules.reading import merged
+from counterfoil.server.hooks.rules.rule import NO_RULES
 from counterfoil.server.opener import open_from
 from counterfoil.server.settings import load_settings
+from counterfoil.store.attending import LiveAttempt
+from counterfoil.store.attending_calls import HeldAttempt
 from counterfoil.store.domain.commands import (
     BeginOperation,
     BeginRun,
@@ -22,6 +30,7 @@ from counterfoil.store.domain.commands import (
     ReconcileOperation,
     RecordReceipt,
 )
+from counterfoil.store.domain.model import State
 from hooks.client import Client, at_remote, claude_result, client, commit, git
 from postgres_cluster import Cluster
 
@@ -68,6 +77,24 @@ def sends(client: Client, letter: dict, response: object, *, call: str | None = 
     )
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "helm upgrade r ./c --set db.password=hunter2x",
+        "terraform apply -auto-approve -var db_password=hunter2x",
+        "gh api -X POST repos/o/r/x -f token=hunter2x",
+        "COUNTERFOIL_KEY=password=hunter2x npm publish",
+        f"COUNTERFOIL_KEY={'k' * 300} npm publish",
+    ],
+)
+def test_a_secret_in_what_names_a_call_leaves_it_on_record_and_held_back(client: Client, command: str):
+    said = client.before(command)
+    assert (said.out, said.err) == ("", "")
+    assert len(client.operations()) == 1
+    assert "was interrupted" in str(client.before(command).reason)
+    assert b"hunter2x" not in (client.home / ".local/share/counterfoil/journal.db").read_bytes()
+
+
 def test_what_the_agent_began_and_the_hook_sees_is_one_operation(client: Client):
     agent(
         client,
@@ -89,7 +116,7 @@ def test_what_the_agent_began_and_the_hook_sees_is_one_operation(client: Client)
 
 
 def test_what_the_agent_began_is_in_doubt_when_its_call_never_ended(client: Client):
-    agent(client, BeginRun(run=RUN), BeginOperation(run=RUN, key="push", action="push"))
+    agent(client, BeginRun(run=RUN), BeginOperation(run=RUN, key="push", action="push", target="main"))
     assert client.before("git push -u origin main").reason is None
     client.tell("SessionStart", source="resume")
     reason = client.before("git push -u origin main").reason
@@ -110,12 +137,94 @@ def test_an_attempt_at_something_else_is_not_taken_for_the_call(client: Client):
     assert states == {"agents": "in_progress", "git.push": "succeeded"}
 
 
+@pytest.mark.parametrize(
+    ("begun", "command"),
+    [
+        ({"action": "git.push", "target": "origin/main"}, "git push origin main:dev"),
+        (
+            {"action": "http.post", "target": "https://e.org/charge"},
+            "curl -d a=9 https://e.org/charge/refund",
+        ),
+        (
+            {"action": "http.post", "target": "https://e.org/charge", "args": {"amount": 5}},
+            "curl -d amount=900 https://e.org/charge",
+        ),
+        (
+            {"action": "http.post", "target": "https://e.org/charge", "args": {"amount": 5}},
+            "curl -d '{\"amount\": 900}' https://e.org/charge",
+        ),
+        ({"action": "http.post"}, "curl -d a=1 https://e.org/any"),
+        ({"action": "deploy", "target": "k.yaml prod"}, "kubectl apply -f k.yaml --context staging"),
+        ({"action": "http.post", "target": "https://e.org/a"}, "curl -d a=1 https://e.org/a && npm publish"),
+    ],
+)
+def test_an_attempt_at_another_target_or_with_other_arguments_is_not_taken(begun: dict, command: str):
+    assert not _is_taken(command, **begun)
+
+
+@pytest.mark.parametrize(
+    ("begun", "command"),
+    [
+        (
+            {"action": "http.post", "target": "POST https://e.org/charge"},
+            "curl -d amount=5 https://e.org/charge",
+        ),
+        (
+            {"action": "http.post", "target": "e.org/charge/", "args": {"amount": 5}},
+            "curl -sd amount=5 https://E.org/charge",
+        ),
+        ({"action": "npm.publish"}, "npm publish"),
+        ({"action": "kubectl.apply", "target": "k.yaml"}, "kubectl apply -f k.yaml"),
+    ],
+)
+def test_an_attempt_at_the_same_target_is_taken(begun: dict, command: str):
+    assert _is_taken(command, **begun)
+
+
+@pytest.mark.parametrize(
+    ("begun", "is_taken"),
+    [
+        ({"action": "email.send", "target": "Alice@example.org"}, True),
+        ({"action": "email.send", "target": "Alice@example.org", "args": {"subject": "Invoice 42"}}, True),
+        ({"action": "email.send", "target": "Alice@example.org", "args": {"subject": "Another"}}, False),
+        ({"action": "charge", "target": "Alice@example.org"}, False),
+        ({"action": "email.send", "target": "bob@example.org"}, False),
+        ({"action": "email.send", "args": LETTER}, True),
+        ({"action": "email.send", "args": {"to": "alice@example.org"}}, True),
+        ({"action": "email.send", "args": {"to": "alice@example.org", "cc": "bob"}}, False),
+        ({"action": "email.send"}, False),
+    ],
+)
+def test_an_attempt_is_taken_for_a_tool_where_nothing_speaks_against_it(begun: dict, is_taken: bool):
+    assert _is_taken(LETTER, tool=MAIL, **begun) is is_taken
+
+
+def _is_taken(given: object, *, tool: str = "Bash", **begun: object) -> bool:
+    told = {"command": given} if isinstance(given, str) else given
+    call = call_of(HookEvent(name="PreToolUse", folder="/nowhere", tool=tool, input=told), merged(NO_RULES))
+    assert call is not None
+    args = identity_of(call, redact=lambda value: value)[2]
+    known = {"operation": "op_1", "run": RUN, "key": "k", "attempt": 1, "connection": "mcp-1"}
+    live = LiveAttempt(**known, action=begun["action"], target=begun.get("target"), args=begun.get("args"))
+    held = HeldAttempt(
+        **known,
+        state=State.IN_PROGRESS,
+        is_live=True,
+        action=live.action,
+        target=live.target,
+        distinct_from=(),
+        marks=(),
+        calls=(),
+    )
+    return fitting_attempt(call, [live], [held], args=args) is not None
+
+
 def test_of_two_attempts_that_fit_equally_well_neither_is_taken(client: Client):
     agent(
         client,
         BeginRun(run=RUN),
-        BeginOperation(run=RUN, key="one", action="git.push"),
-        BeginOperation(run=RUN, key="two", action="push", distinct_from=("*",)),
+        BeginOperation(run=RUN, key="one", action="git.push", target="origin/main"),
+        BeginOperation(run=RUN, key="two", action="push", target="origin/main", distinct_from=("*",)),
     )
     client.does("git push -u origin main")
     states = {one["key"].split(":")[0]: one["state"] for one in client.operations()}
@@ -264,6 +373,37 @@ def test_no_secret_of_a_command_is_kept_or_told(client: Client):
         assert secret.encode() not in stored
 
 
+SECRETS = (
+    "kubectl create secret docker-registry r --docker-password=hunter2x --docker-email=a@b",
+    "kubectl create secret generic r --from-literal='password=its hunter2x'",
+    "npm publish --otp=hunter2x",
+    "twine upload --password hunter2x dist/x",
+    "twine upload -p hunter2x dist/x",
+    "cargo publish --token hunter2x",
+    "stripe charges create --api-key hunter2x",
+    "http --auth me:hunter2x POST example.org a=1",
+    "http POST example.org password='its hunter2x'",
+    "curl -d a=1 me:hunter2x@example.org",
+    "sshpass -p hunter2x x && sshpass -phunter2x y && gem push a.gem",
+    "mkdir out && curl -su me:hunter2x -b session=hunter2x example.org && helm install r c",
+    "mysql -phunter2x -e 'select 1' && kubectl apply -f x.yaml",
+)
+"""Commands with a secret that only the option before it, or its place, tells."""
+
+
+def test_a_secret_that_only_an_option_tells_is_neither_kept_nor_shown(client: Client):
+    rules = merged(NO_RULES)
+    for command in SECRETS:
+        said = client.before(command)
+        assert (said.out, said.err) == ("", ""), command
+        event = HookEvent(name="PreToolUse", tool="Bash", folder="/", input={"command": command})
+        assert "hunter2x" not in json.dumps(explained(event, rules, own=NO_RULES)), command
+    assert len(client.operations()) == len(SECRETS)
+    assert "hunter2x" not in json.dumps(client.operations())
+    assert "hunter2x" not in str(client.before(SECRETS[0]).reason)
+    assert b"hunter2x" not in (client.home / ".local/share/counterfoil/journal.db").read_bytes()
+
+
 @pytest.mark.parametrize(
     "event", ["PreToolUse", "PostToolUse", "PostToolUseFailure", "SessionStart", "PreCompact", "Stop"]
 )
@@ -313,6 +453,7 @@ def test_without_a_journal_the_call_goes_on_unless_a_rule_fails_closed(client: C
     assert other.reason is None
     assert (said.reason is not None) is is_strict
     assert "could not be asked" in said.err
+    assert "could NOT put this call on record" in other.context
     if is_strict:
         assert "the journal cannot be used now" in str(said.reason)
 

@@ -88,6 +88,10 @@ def test_a_push_is_found_wherever_it_stands(command):
         "curl https://example.org",
         "curl -G -d q=1 https://example.org",
         "curl -X GET https://example.org",
+        "curl -sX GET https://example.org",
+        "curl --head https://example.org",
+        "curl -so data https://example.org",
+        "curl -sH 'X-Note: d' https://example.org",
         "gh pr create --dry-run",
         "gh api repos/x/y",
         "gh api -X GET repos/x/y -f per_page=1",
@@ -120,6 +124,17 @@ def test_what_is_no_effect_is_left_alone(command):
         ("curl -XDELETE https://example.org/1", "http.send"),
         ("curl -d a=1 https://example.org", "http.send"),
         ("curl --json '{}' https://example.org", "http.send"),
+        ("curl -sX POST https://example.org", "http.send"),
+        ("curl -sXDELETE https://example.org/1", "http.send"),
+        ("curl -sSfd a=1 https://example.org", "http.send"),
+        ("curl -sF a=@b https://example.org", "http.send"),
+        ("curl -sT file https://example.org", "http.send"),
+        ("curl --dat a=1 https://example.org", "http.send"),
+        ("curl --req POST https://example.org", "http.send"),
+        ("curl -X PURGE https://example.org/1", "http.send"),
+        ("curl -X MKCOL https://example.org/1", "http.send"),
+        ("curl -d a=1 'http://[$IP]/x'", "http.send"),
+        ("sshpass -p pw npm publish", "npm.publish"),
         ("wget --post-data=a=1 https://example.org", "http.send"),
         ("http POST example.org a=1", "http.send"),
         ("http example.org a=1", "http.send"),
@@ -244,6 +259,36 @@ def test_a_request_is_known_by_what_is_sent_and_not_by_how_it_is_shown():
     ]
     assert len({key(command) for command in same}) == 1
     assert key("curl -X POST https://example.org/a -d '{\"n\": 2}'") != key(same[0])
+
+
+@pytest.mark.parametrize(
+    "spellings",
+    [
+        ["-d a=1 -d b=2", "--data 'a=1&b=2'", "--data-raw a=1 --data-binary b=2", "-sda=1 --data=b=2"],
+        ["-d a=1 -H 'Accept: x'", "-d a=1 -H 'accept:  x'", "-sHaccept:x -da=1"],
+        ["-d @body", "--data @body", "--data-ascii @body"],
+        ["-X POST", "-sX POST", "-sXPOST", "--request=POST", "-so /dev/null -X POST"],
+    ],
+)
+def test_one_request_is_one_effect_however_its_options_are_spelled(spellings: list[str]):
+    commands = [f"curl {spelling} https://example.org/a" for spelling in spellings]
+    commands.append(f"curl {spellings[0]} HTTPS://Example.ORG/a")
+    assert len({key(command) for command in commands}) == 1
+    targets = {found.target for command in commands if (found := call(command)) is not None}
+    assert targets == {"https://example.org/a"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("-d a=1 -d b=2", "-d b=2 -d a=1"),
+        ("-d @body", "--data-binary @body"),
+        ("-d @body", "--data-raw @body"),
+        ("-d a=1", "-F a=1"),
+    ],
+)
+def test_requests_that_send_something_else_stay_apart(one: str, other: str):
+    assert key(f"curl {one} https://example.org/a") != key(f"curl {other} https://example.org/a")
 
 
 def test_no_command_however_strange_breaks_the_reading():

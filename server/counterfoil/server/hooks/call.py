@@ -13,6 +13,7 @@ from counterfoil.server.hooks.rules.rule import EffectRules
 from counterfoil.server.hooks.rules.tools import effect_of_tool, name_words
 from counterfoil.server.hooks.shell.walking import Script, read_script, read_words
 from counterfoil.store.domain.canonical import canonical_json, check_value
+from counterfoil.store.domain.names import normalize_name
 from counterfoil.store.errors import InvalidArgument
 
 __all__ = ["Call", "call_of", "identity_of", "payload_of", "script_of"]
@@ -21,6 +22,7 @@ _LONGEST_TEXT = 2_000
 _MOST_SENT = 40_000
 _SHORT_TEXT = 200
 _UNREADABLE = re.compile(r"[^A-Za-z0-9._/@:+-]+")
+_PLACEHOLDER = re.compile(r"\[redacted:")
 
 _SHELL_SECONDS = 150
 """A shell command that names no time-out of its own is over by then in every client; so is its lease."""
@@ -149,15 +151,32 @@ def identity_of(
     """Give the key that any later session would derive, the digest in it, and the args as they are sent.
 
     Secrets are taken out first: one that was renewed makes no other effect, and no digest can tell it. Where
-    what is sent cannot be found, the client's own id is all that tells one call from the next.
+    what is sent cannot be found, the client's own id is all that tells one call from the next. The key is one
+    that the journal takes whatever the call holds: what is no name, or may be a secret, stands as a digest.
     """
     args = _sendable(dict(call.args), redact)
     if not call.is_readable and call_id is not None:
         args = {**args, "call": call_id}
     digest = _digest([call.action, args])
     readable = _UNREADABLE.sub("-", str(redact(call.target or "")))[:80].strip("-")
-    key = call.own_key or f"{_UNREADABLE.sub('-', call.action)[:60]}:{readable}:{digest[:20]}"
-    return key, _digest([call.own_key, digest]), args
+    action = _UNREADABLE.sub("-", call.action)[:60]
+    own_key = None if call.own_key is None else str(redact(call.own_key))
+    wanted = (
+        (f"{action}:{readable}:{digest[:20]}", f"{action}:{digest[:20]}")
+        if own_key is None
+        else (own_key, f"key:{_digest(own_key)[:40]}")
+    )
+    key = next((name for name in wanted if _is_name(name, redact)), f"effect:{digest}")
+    return key, _digest([own_key, digest]), args
+
+
+def _is_name(text: str, redact: Callable[[Any], Any]) -> bool:
+    """Tell whether the journal takes a text as the name of an operation: it refuses what may be a secret."""
+    try:
+        name = normalize_name(text, field="key")
+    except InvalidArgument:
+        return False
+    return bool(redact(name) == name) and not _PLACEHOLDER.search(name)
 
 
 def payload_of(call: Call, *, redact: Callable[[Any], Any]) -> Mapping[str, Any] | None:

@@ -10,6 +10,7 @@ from counterfoil.server.hooks.git_push import read_push
 from counterfoil.server.hooks.http_request import read_request
 from counterfoil.server.hooks.rules.rule import CommandRule, EffectRule, EffectRules
 from counterfoil.server.hooks.shell.options import has_option, one_of, plain_words, values_before
+from counterfoil.server.hooks.shell.secret_words import told_words
 from counterfoil.server.hooks.shell.walking import Invocation, Script
 from counterfoil.server.hooks.shell.words import Word
 
@@ -136,7 +137,8 @@ def _effect(invocation: Invocation, rule: CommandRule, script: Script, *, is_kno
             word for part in (invocation, *invocation.fed_by) for word in (*part.words[1:], *_input(part))
         )
         takes = frozenset() if rule.words else values_before(invocation.program)
-        names = _names(call["words"][1 + len(rule.words) :], takes=takes)
+        given = (text for text in call["words"][1 + len(rule.words) :] if isinstance(text, str))
+        names = _names(tuple(given), takes=takes)
         told |= {
             "target": " ".join(names)[:300] or None,
             "sent": call,
@@ -174,12 +176,9 @@ def _input(invocation: Invocation) -> tuple[Word, ...]:
 
 
 def _canonical(invocation: Invocation) -> dict[str, Any]:
-    """Give a program's call in the form that is compared: without quotes, white space and its own folder."""
-    words: list[str] = [invocation.program or invocation.words[0].text]
-    for word in invocation.words[1:]:
-        name, is_set, value = word.text.partition("=")
-        words += [name, value] if is_set and name.startswith("--") else [word.text]
-    call: dict[str, Any] = {"words": words}
+    """Give a program's call in the form that is compared: without quotes and white space, secrets marked."""
+    first = invocation.program or invocation.words[0].text
+    call: dict[str, Any] = {"words": [first, *told_words(invocation.program, invocation.words[1:])]}
     env = {name: word.text for name, word in invocation.env if not name.startswith("COUNTERFOIL_")}
     if env:
         call["env"] = env

@@ -9,6 +9,7 @@ from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.journaling import HookJournal
 from counterfoil.server.hooks.rules.rule import CommandRule, EffectRules
 from counterfoil.server.hooks.rules.tools import OWN_TOOLS
+from counterfoil.server.hooks.shell.secret_words import shown_words
 from counterfoil.server.hooks.shell.walking import Invocation
 from counterfoil.store.attending_calls import HeldAttempt
 from counterfoil.store.domain.model import State
@@ -39,7 +40,7 @@ def explained(event: HookEvent, rules: EffectRules, *, own: EffectRules) -> dict
         told["understood"] = script is not None and script.is_whole
         told["programs"] = [
             {
-                "program": " ".join(word.text for word in invocation.words),
+                "program": shown_words(invocation.program, invocation.words),
                 "folder": invocation.folder,
                 "rule": _rule_told(invocation, rule_for(invocation, rules), own),
             }

@@ -1,11 +1,16 @@
 """Finds the attempt that an agent began itself for the call that it now makes: both are one operation.
 
-The agent chose its own key and its own words, so that nothing but likeness can tell. Where two attempts fit
-equally well, neither is taken.
+The agent chose its own key and its own words, so that nothing but likeness can tell; a captured receipt at
+the wrong operation is worse than two operations for one call. An attempt is taken where action and target both
+say so and the arguments do not speak against it. Where two fit equally well, neither is taken.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
+from urllib.parse import parse_qsl
 
 from counterfoil.server.hooks.call import Call
 from counterfoil.server.hooks.rules.tools import name_words
@@ -16,11 +21,10 @@ from counterfoil.store.domain.names import fold_target
 
 __all__ = ["fitting_attempt"]
 
-_ACTION, _TARGET, _ACTION_AND_TARGET, _SAME_ARGS = 1, 2, 3, 4
+_FITS, _SAME_ARGS = 1, 2
 """How much a likeness says, the least first."""
 
-_SHORTEST_PART = 4
-"""A name that is part of a longer one says something only if it is not a mere syllable."""
+_BETWEEN_WORDS = re.compile(r"[\s,;()]+")
 
 
 def fitting_attempt(
@@ -39,16 +43,17 @@ def fitting_attempt(
 
 
 def _fit(call: Call, attempt: LiveAttempt, args: Mapping[str, Any]) -> int:
-    sent = args.get("input")
-    if attempt.args and sent and canonical_json(attempt.args) == canonical_json(sent):
-        return _SAME_ARGS
-    is_action = any(_is_same_action(attempt.action, effect) for effect in call.effects)
-    if attempt.target is None or not attempt.target.strip():
-        return _ACTION if is_action else 0
-    is_target = _names_target(attempt.target, [name for effect in call.effects for name in effect.names])
-    if not is_target:
+    if not all(_is_same_action(attempt.action, effect) for effect in call.effects):
         return 0
-    return _ACTION_AND_TARGET if is_action else _TARGET
+    told = attempt.args if isinstance(attempt.args, Mapping) else {}
+    sent = args.get("input")
+    if told and sent and canonical_json(told) == canonical_json(sent):
+        return _SAME_ARGS
+    if _is_contradicted(told, args):
+        return 0
+    if not (attempt.target or "").strip() and told and isinstance(sent, Mapping):
+        return _FITS if set(told) <= set(sent) else 0
+    return _FITS if _is_target(attempt.target, call) else 0
 
 
 def _is_same_action(action: str, effect: Any) -> bool:
@@ -62,15 +67,83 @@ def _is_same_action(action: str, effect: Any) -> bool:
     return mine <= theirs
 
 
-def _names_target(target: str, names: Sequence[str]) -> bool:
-    wanted = fold_target(target)
-    for name in names:
-        folded = fold_target(name)
-        if not folded:
+def _is_target(target: str | None, call: Call) -> bool:
+    """Tell whether an agent's target is the call's: one of its names, or its own target among other words."""
+    wanted = fold_target(target or "")
+    if not wanted:
+        return not call.target and not any(effect.names for effect in call.effects)
+    for effect in call.effects:
+        if wanted in {fold_target(name) for name in effect.names}:
             continue
-        if folded == wanted:
-            return True
-        shorter, longer = sorted((folded, wanted), key=len)
-        if len(shorter) >= _SHORTEST_PART and shorter in longer:
-            return True
-    return False
+        if not effect.target or not _stands_in(fold_target(effect.target), wanted):
+            return False
+    return True
+
+
+def _stands_in(part: str, whole: str) -> bool:
+    parts, words = _words(part), _words(whole)
+    places = range(len(words) - len(parts) + 1)
+    return bool(parts) and any(words[at : at + len(parts)] == parts for at in places)
+
+
+def _words(text: str) -> list[str]:
+    return [fold_target(word) for word in _BETWEEN_WORDS.split(text) if word]
+
+
+def _is_contradicted(told: Mapping[str, Any], args: Mapping[str, Any]) -> bool:
+    """Tell whether the arguments that an agent gave are others than those that the call sends.
+
+    What a body or a tool's input consists of has to share a name with them at least.
+    """
+    if not told:
+        return False
+    given = args.get("input")
+    bodies = [given] if isinstance(given, Mapping) else [*_bodies(args)]
+    options = [] if isinstance(given, Mapping) else [*_options(args)]
+    if any(
+        not _is_equal(told[name], sent[name]) for sent in (*bodies, *options) for name in told if name in sent
+    ):
+        return True
+    return bool(bodies) and not any(name in sent for sent in bodies for name in told)
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    """A shell has texts only: `5` is 5 there."""
+    if isinstance(one, str) or isinstance(other, str):
+        return str(one).strip() == str(other).strip()
+    return canonical_json(one) == canonical_json(other)
+
+
+def _sent(args: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    effects = args.get("effects")
+    for effect in effects if isinstance(effects, list) else ():
+        sent = effect.get("sent") if isinstance(effect, Mapping) else None
+        if isinstance(sent, Mapping):
+            inner = sent.get("of", sent)
+            if isinstance(inner, Mapping):
+                yield inner
+
+
+def _bodies(args: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Give the fields of the bodies that requests send, where they are a form or a JSON object."""
+    for sent in _sent(args):
+        data = sent.get("data")
+        for part in data if isinstance(data, list) else ():
+            text = part[1] if isinstance(part, list) and len(part) == 2 else part
+            if not isinstance(text, str):
+                continue
+            try:
+                body = json.loads(text)
+            except (ValueError, RecursionError):
+                body = dict(parse_qsl(text, keep_blank_values=True))
+            if isinstance(body, Mapping) and body:
+                yield body
+
+
+def _options(args: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Give the `--name value` pairs of commands."""
+    for sent in _sent(args):
+        words = sent.get("words")
+        for name, value in pairwise(words if isinstance(words, list) else ()):
+            if isinstance(name, str) and isinstance(value, str) and name.startswith("--"):
+                yield {name.removeprefix("--"): value}

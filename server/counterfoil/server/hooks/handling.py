@@ -12,7 +12,13 @@ from counterfoil.server.hooks.call import Call, call_of
 from counterfoil.server.hooks.event import HookEvent, NotAnEvent, read_event
 from counterfoil.server.hooks.rules.reading import default_rules, merged
 from counterfoil.server.hooks.rules.rule import NO_RULES, EffectRules
-from counterfoil.server.hooks.saying import context_output, deny_output, not_stored, unavailable
+from counterfoil.server.hooks.saying import (
+    context_output,
+    deny_output,
+    not_begun,
+    not_stored,
+    unavailable,
+)
 from counterfoil.server.logs import configure_logs, logger
 from counterfoil.store.errors import Fault, JournalUnavailable
 
@@ -74,10 +80,18 @@ def _handled(name: str, raw: bytes, flags: Mapping[str, str | None]) -> str | No
     try:
         call = call_of(event, rules)
     except Exception as error:
-        # What it would have been is not known: only a rule for everything can hold it.
+        # What it would have been is not known: whichever rule holds calls back may be its rule.
         logger.warning("the call could not be read", exc_info=error)
-        is_held = (is_strict or rules.fail_closed) and name == "PreToolUse"
-        return deny_output(unavailable(type(error).__name__)) if is_held else None
+        code = type(error).__name__
+        if name != "PreToolUse":
+            return context_output(name, not_stored(code))
+        if (
+            is_strict
+            or rules.fail_closed
+            or any(rule.fail_closed for rule in (*rules.commands, *rules.tools))
+        ):
+            return deny_output(unavailable(code))
+        return context_output(name, not_begun(code))
     if call is None:
         return None
     fails_closed = is_strict or rules.fail_closed or call.fails_closed
@@ -122,7 +136,9 @@ def _before(call: Call, event: HookEvent, settings: "Settings", *, fails_closed:
     except Exception as error:
         code = _code(error)
         logger.warning("the journal could not be asked (%s)", code, exc_info=_details(error))
-        return deny_output(unavailable(code)) if fails_closed else None
+        if fails_closed:
+            return deny_output(unavailable(code))
+        return context_output(event.name, not_begun(code))
     return None if reason is None else deny_output(reason)
 
 

@@ -3,37 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
-from counterfoil.server.hooks.shell.options import has_option, one_of, option_values, plain_words
+from counterfoil.server.hooks.shell.curl import CURL_DATA, CURL_TAKES, curl_words
+from counterfoil.server.hooks.shell.options import has_option, option_values, plain_words
+from counterfoil.server.hooks.shell.secret_words import told_words
 from counterfoil.server.hooks.shell.walking import Invocation
 from counterfoil.server.hooks.shell.words import Word
 
 __all__ = ["Request", "read_request"]
 
-_WRITING = frozenset(("POST", "PUT", "PATCH", "DELETE"))
-_CURL_DATA = (
-    "-d",
-    "--data",
-    "--data-raw",
-    "--data-ascii",
-    "--data-binary",
-    "--data-urlencode",
-    "--json",
-    "-F",
-    "--form",
-    "--form-string",
-    "-T",
-    "--upload-file",
-)
-_CURL_TAKES = frozenset(_CURL_DATA) | one_of(
-    "-X --request -H --header -o --output -u --user -A --user-agent -b --cookie -c --cookie-jar -e --referer",
-    "-m --max-time --connect-timeout -w --write-out -x --proxy -K --config --retry --retry-delay -E",
-    "--cert --key",
-    "--retry-max-time --cacert -r --range -D --dump-header --resolve -C --continue-at --limit-rate",
-    "--interface",
-    "--url --oauth2-bearer --unix-socket --stderr -z",
-)
+_READING = frozenset(("GET", "HEAD", "OPTIONS", "TRACE", "PROPFIND", "REPORT", "SEARCH"))
+_AS_IS = ("--data", "--data-raw", "--data-binary")
+"""What these send is the same, unless it names a file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,36 +39,70 @@ def read_request(invocation: Invocation) -> Request | None:
             return _httpie(words)
 
 
-def _curl(words: Sequence[Word]) -> Request | None:
+def _curl(given_words: Sequence[Word]) -> Request | None:
+    words = curl_words(given_words)
     given = [*option_values(words, "-X"), *option_values(words, "--request")]
-    data = [(name, value) for name in _CURL_DATA for value in option_values(words, name)]
+    data = [
+        (CURL_DATA[name], value)
+        for word in words
+        if (name := word.text.partition("=")[0]) in CURL_DATA
+        for value in _value_of(words, word)
+    ]
     method = given[-1].text.upper() if given else None
     if method is None:
         if not data or has_option(words, "-G") or has_option(words, "--get"):
             return None
-        method = "PUT" if any(name in ("-T", "--upload-file") for name, _ in data) else "POST"
-    if method not in _WRITING and (given == [] or given[-1].is_static):
+        method = "PUT" if any(name == "--upload-file" for name, _ in data) else "POST"
+    if method in _READING:
         return None
-    urls = [*option_values(words, "--url"), *plain_words(words, takes=_CURL_TAKES)]
-    headers = sorted(value.text for name in ("-H", "--header") for value in option_values(words, name))
+    urls = [*option_values(words, "--url"), *plain_words(words, takes=CURL_TAKES)]
+    headers = sorted(
+        _header(value.text) for name in ("-H", "--header") for value in option_values(words, name)
+    )
     return Request(
         method=method,
         url=" ".join(_shown(url.text) for url in urls),
         sent={
             "method": method,
-            "urls": [url.text for url in urls],
-            "headers": [header for header in headers if not header.lower().startswith("authorization")],
-            "data": [[name, value.text] for name, value in data],
+            "urls": [_address(url.text) for url in urls],
+            "headers": [header for header in headers if not header.startswith("authorization")],
+            "data": _body(data),
         },
         bodies=tuple(value for _, value in data),
     )
+
+
+def _value_of(words: Sequence[Word], option: Word) -> list[Word]:
+    """Give the value that one option is given: behind its `=`, or the next word."""
+    _, is_set, value = option.text.partition("=")
+    if is_set:
+        return [Word(value, option.is_static)]
+    at = next(at for at, word in enumerate(words) if word is option)
+    return list(words[at + 1 : at + 2])
+
+
+def _body(data: Sequence[tuple[str, Word]]) -> list[list[str]]:
+    """Give a body by what is sent, however many options spell it: curl joins texts by `&` itself."""
+    parts: list[list[str]] = []
+    for name, value in data:
+        one = "--data" if name in _AS_IS and not value.text.startswith("@") else name
+        if one == "--data" and parts and parts[-1][0] == "--data" and not value.text.startswith("@"):
+            parts[-1][1] += f"&{value.text}"
+        else:
+            parts.append([one, value.text])
+    return parts
+
+
+def _header(text: str) -> str:
+    name, is_set, value = text.partition(":")
+    return f"{name.strip().lower()}: {value.strip()}" if is_set else text
 
 
 def _wget(words: Sequence[Word]) -> Request | None:
     data = [(name, value) for name in _WGET_DATA for value in option_values(words, name)]
     given = option_values(words, "--method")
     method = given[-1].text.upper() if given else ("POST" if data else "GET")
-    if method not in _WRITING:
+    if method in _READING:
         return None
     urls = plain_words(
         words, takes=frozenset(("-O", "-o", "--header", "--method", "-P", "-t", "-T", *_WGET_DATA))
@@ -97,7 +112,7 @@ def _wget(words: Sequence[Word]) -> Request | None:
         url=" ".join(_shown(url.text) for url in urls),
         sent={
             "method": method,
-            "urls": [url.text for url in urls],
+            "urls": [_address(url.text) for url in urls],
             "data": [[name, value.text] for name, value in data],
         },
         bodies=tuple(value for _, value in data),
@@ -113,17 +128,34 @@ def _httpie(words: Sequence[Word]) -> Request | None:
     rest = plain[1:] if method else plain
     items = [word for word in rest[1:] if any(mark in word.text for mark in ("=", "@"))]
     method = method or ("POST" if items and not any("==" in item.text for item in items) else "GET")
-    if method not in _WRITING or not rest:
+    if method in _READING or not rest:
         return None
     return Request(
         method=method,
         url=_shown(rest[0].text),
-        sent={"method": method, "urls": [rest[0].text], "data": [word.text for word in rest[1:]]},
+        sent={
+            "method": method,
+            "urls": [_address(rest[0].text)],
+            "data": told_words("http", rest[1:]),
+        },
         bodies=tuple(items),
     )
 
 
+def _address(url: str) -> str:
+    """Give an address in one spelling: with a scheme, and both in lower case that are in any case."""
+    text = url if "://" in url else f"http://{url}"
+    scheme, _, rest = text.partition("://")
+    end = next((at for at, character in enumerate(rest) if character in "/?#"), len(rest))
+    login, has_login, host = rest[:end].rpartition("@")
+    # What only the shell fills in is left as it is written.
+    host = host if "$" in host or "`" in host else host.lower()
+    return f"{scheme.lower()}://{login}{has_login}{host}{rest[end:] or '/'}"
+
+
 def _shown(url: str) -> str:
     """Give an address without a name, a password or a query: those may hold secrets."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    scheme, _, rest = _address(url).partition("://")
+    rest = rest.partition("?")[0].partition("#")[0]
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"

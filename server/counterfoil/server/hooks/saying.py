@@ -16,6 +16,7 @@ __all__ = [
     "context_output",
     "deny_output",
     "journaled",
+    "not_begun",
     "not_stored",
     "still_open",
     "unavailable",
@@ -139,6 +140,15 @@ def still_open(answer: Mapping[str, Any], *, came: str) -> str:
         + _HOW,
     )
     return _told("noted the end of this call.", [words], _data(answer))
+
+
+def not_begun(code: str) -> str:
+    """Say that a call goes on though nothing of it is on record: whoever repeats it is not held back."""
+    return (
+        f"Counterfoil could NOT put this call on record before it runs ({code}): nothing guards it against "
+        "being repeated. Keep what it answers, and record it with record_receipt; tell the person, who can "
+        "see the cause with `counterfoil doctor`."
+    )
 
 
 def not_stored(code: str) -> str:

@@ -50,6 +50,7 @@ _WRAPPERS = {
         )
     ),
     "flock": _Wrapper(takes=_takes("-w --timeout -E"), skips=1),
+    "sshpass": _Wrapper(takes=_takes("-p -f -d -P")),
     "nohup": _Wrapper(),
     "setsid": _Wrapper(),
     "command": _Wrapper(),
