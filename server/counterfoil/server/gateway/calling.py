@@ -12,6 +12,7 @@ from counterfoil.server.callers import ClientInfo, known_client, meta_of, relaye
 from counterfoil.server.faults import fault_text
 from counterfoil.server.gateway.calls import ToolCall
 from counterfoil.server.gateway.exchanges import Exchange
+from counterfoil.server.gateway.holding import Holds
 from counterfoil.server.gateway.naming import Naming
 from counterfoil.server.gateway.passing import Passing
 from counterfoil.server.gateway.recording import Recording
@@ -88,7 +89,7 @@ class Calling:
         upstream: Upstream,
         known: KnownTool,
         params: dict[str, Any],
-        pass_on: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]],
+        pass_on: Callable[..., Awaitable[dict[str, Any]]],
     ) -> dict[str, Any]:
         given = params.get("arguments")
         try:
@@ -113,9 +114,9 @@ class Calling:
         )
         caller = relayed_caller(tool=_TOOL, meta=meta_of(ctx), client=known_client(ctx, self._client))
 
-        async def send(arguments: dict[str, Any]) -> dict[str, Any]:
+        async def send(arguments: dict[str, Any], *, holds: Holds | None = None) -> dict[str, Any]:
             has_none = given is None and not arguments
-            return await pass_on(params if has_none else {**params, "arguments": arguments})
+            return await pass_on(params if has_none else {**params, "arguments": arguments}, holds=holds)
 
         async def ask(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
             looked = await self._tooling[upstream.name].of(name)

@@ -16,8 +16,18 @@ __all__ = ["CONNECTION_PREFIX", "GatewayJournal", "Grant", "Send", "ToolCall"]
 CONNECTION_PREFIX = "gateway-"
 """How the connection of a gateway begins: what one began itself is never taken for an agent's own attempt."""
 
-Send = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
-"""Passes a call on with these arguments, and gives its result as it came."""
+
+class Send(Protocol):
+    """Passes a call on with these arguments, and gives its result as it came.
+
+    Where its server asks for input, `holds` is asked before the input is sent (see `holding`).
+    """
+
+    async def __call__(
+        self, arguments: dict[str, Any], *, holds: Callable[[], Awaitable[bool]] | None = None
+    ) -> dict[str, Any]:
+        """Pass it on."""
+        ...
 
 
 class GatewayJournal(Journal, Protocol):

@@ -30,9 +30,12 @@ _READ = 8_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a call ended, in our own words where it ended badly; `evidence` is what was received."""
+    """How a call ended, in our own words where it ended badly; `evidence` is what was received.
 
-    kind: Literal["performed", "refused", "unknown", "waiting"]
+    "lapsed": its permission ended while it waited for input.
+    """
+
+    kind: Literal["performed", "refused", "unknown", "waiting", "lapsed"]
     error: str = ""
     evidence: Mapping[str, Any] = field(default_factory=dict)
 

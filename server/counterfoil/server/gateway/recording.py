@@ -13,6 +13,7 @@ from counterfoil.server.clock import read_clock
 from counterfoil.server.gateway.calls import GatewayJournal, Grant, Send, ToolCall
 from counterfoil.server.gateway.captured import captured_receipt
 from counterfoil.server.gateway.granting import Granting
+from counterfoil.server.gateway.holding import Lapsed, still_holds
 from counterfoil.server.gateway.looking import Ask
 from counterfoil.server.gateway.outcomes import Outcome, outcome_of_error, outcome_of_result
 from counterfoil.server.gateway.replies import fault_reply, journal_reply, marked, told_of
@@ -21,7 +22,6 @@ from counterfoil.store.domain.commands import (
     Caller,
     OperationRef,
     RecordFailure,
-    RecordProgress,
     RecordReceipt,
 )
 from counterfoil.store.domain.instants import rfc3339
@@ -84,15 +84,28 @@ class Recording:
         started = anyio.current_time()
         result: dict[str, Any] | None = None
         failed: Exception | None = None
+        has_lapsed = False
+
+        async def holds() -> bool:
+            nonlocal has_lapsed
+            try:
+                has_lapsed = not await still_holds(journal, grant, caller)
+            except Fault as fault:
+                logger.warning("a call that waited for input does not go on: %s", fault.code)
+                has_lapsed = True
+            return not has_lapsed
+
         async with anyio.create_task_group() as beats:
             beats.start_soon(self._keep_lease, journal, grant, caller)
             try:
-                result = await send(grant.arguments)
+                result = await send(grant.arguments, holds=holds)
                 outcome = outcome_of_result(result, call.expected)
             except anyio.get_cancelled_exc_class():
                 gone = Outcome(kind="unknown", error="the caller gave the call up, or went")
                 await self._record(journal, call, grant, caller, gone)
                 raise
+            except Lapsed:
+                outcome = Outcome(kind="lapsed")
             except Exception as error:
                 failed, outcome = error, outcome_of_error(error, call.expected)
             # Nothing is waited for between the end of the call and its record, and the record is shielded.
@@ -101,12 +114,22 @@ class Recording:
             beats.cancel_scope.cancel()
         if failed is not None and outcome.kind == "refused":
             raise failed
+        if result is None and has_lapsed:
+            return await self._lapsed(journal, call, grant, caller)
         if result is None:
             in_doubt = {"next": "reconcile", "reason": "in_doubt", "warnings": [outcome.error]}
             return journal_reply({**grant.told, **after, **in_doubt})
         if outcome.kind == "waiting":
             return result
         return marked(result, {**grant.told, **told_of(after, replayed=False)})
+
+    async def _lapsed(
+        self, journal: GatewayJournal, call: ToolCall, grant: Grant, caller: Caller
+    ) -> dict[str, Any]:
+        try:
+            return await self._granting.lapsed(journal, call, grant, caller)
+        except Fault as fault:
+            return fault_reply(fault, self._redactor)
 
     async def _record(
         self,
@@ -118,7 +141,9 @@ class Recording:
         result: Mapping[str, Any] | None = None,
         duration_ms: int = 0,
     ) -> dict[str, Any]:
-        """Record how a call ended; one that waits for input has not."""
+        """Record how a call ended: one that waits for input has not, and one that lapsed says nothing new."""
+        if outcome.kind == "lapsed":
+            return {}
         if outcome.kind == "waiting":
             self._granting.wait_for_input(grant)
             return {}
@@ -156,11 +181,10 @@ class Recording:
     async def _keep_lease(self, journal: GatewayJournal, grant: Grant, caller: Caller) -> None:
         """Prolong the lease for as long as the call takes; a beat that fails is made up for by the next."""
         pause = max(_SHORTEST_BEAT_SECONDS, grant.lease_seconds / _LEASE_PARTS)
-        ref = OperationRef(operation=grant.operation)
         while True:
             await anyio.sleep(pause)
             try:
-                await journal.record_progress(RecordProgress(ref=ref, attempt=grant.attempt), caller)
+                await still_holds(journal, grant, caller)
             except Fault as fault:
                 logger.warning("a lease was not prolonged: %s", fault.code)
             except Exception:

@@ -58,6 +58,10 @@ _HOW = {
         "The look found nothing yet, and it is too early for that to count. The call was not "
         "passed on: make it again at retry_at, and the gateway looks again."
     ),
+    "lapsed": (
+        "The server asked for input, and while it waited for it the attempt ended. The input was not "
+        "passed on. Make the call again, from its beginning."
+    ),
     "lease_held": "Another session is making this call now. It was not passed on a second time.",
     "lease_held_by_you": (
         "This very call is under way in this conversation. It was not passed on a second time; "
