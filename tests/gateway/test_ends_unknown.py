@@ -10,7 +10,7 @@ import pytest
 from mcp import MCPError
 
 from counterfoil.store.errors import JournalUnavailable
-from gateway.standing import Mail, Stand, said, standing, told
+from gateway.standing import Handler, Mail, Stand, said, standing, told
 
 pytestmark = pytest.mark.anyio
 
@@ -27,6 +27,14 @@ def stuck() -> tuple[Mail, anyio.Event]:
         await anyio.sleep_forever()
 
     return Mail(handlers={"send_mail": hang}), began
+
+
+def needing(argument: str, handler: Handler) -> Mail:
+    """A server whose tool cannot do without an argument."""
+    mail = Mail(handlers={"send_mail": handler})
+    schema = {"type": "object", "properties": {argument: {"type": "string"}}, "required": [argument]}
+    mail.tools = [types.Tool(name="send_mail", input_schema=schema)]
+    return mail
 
 
 async def states(stand: Stand) -> list[str]:
@@ -98,11 +106,12 @@ async def test_a_call_that_takes_longer_than_its_rule_allows_is_in_doubt(tmp_pat
 @pytest.mark.parametrize(
     ("code", "arguments", "state"),
     [
-        (types.INVALID_PARAMS, {"to": 7}, "failed"),
+        (types.INVALID_PARAMS, {"body": "hello"}, "failed"),
+        (types.INVALID_PARAMS, {"to": 7}, "in_doubt"),
         (types.INVALID_PARAMS, ALICE, "in_doubt"),
         (types.METHOD_NOT_FOUND, ALICE, "in_doubt"),
-        (types.INTERNAL_ERROR, {"to": 7}, "in_doubt"),
-        (types.CONNECTION_CLOSED, {"to": 7}, "in_doubt"),
+        (types.INTERNAL_ERROR, {"body": "hello"}, "in_doubt"),
+        (types.CONNECTION_CLOSED, {"body": "hello"}, "in_doubt"),
     ],
 )
 async def test_a_refusal_is_believed_only_where_the_call_should_be_refused(
@@ -111,7 +120,7 @@ async def test_a_refusal_is_believed_only_where_the_call_should_be_refused(
     async def refuse(given: dict[str, Any]) -> Any:
         raise MCPError(code=code, message="no")
 
-    mail = Mail(handlers={"send_mail": refuse})
+    mail = needing("to", refuse)
     async with standing(tmp_path, mail) as stand, stand.client() as client:
         if state == "failed":
             with pytest.raises(MCPError) as raised:
@@ -121,6 +130,47 @@ async def test_a_refusal_is_believed_only_where_the_call_should_be_refused(
             assert (await client.call_tool("send_mail", arguments)).is_error
 
         assert await states(stand) == [state]
+
+
+PYDANTIC = "1 validation error for {}\nto\n  Field required [type=missing]"
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "state"),
+    [
+        (f"Error executing tool send_mail: {PYDANTIC.format('sendArguments')}", {}, "failed"),
+        (PYDANTIC.format("call[send_mail]"), {}, "failed"),
+        ("Input validation error: 'to' is a required property", {}, "failed"),
+        ("MCP error -32602: Input validation error: Invalid arguments for tool send_mail: []", {}, "failed"),
+        (f"Error executing tool send_mail: {PYDANTIC.format('Receipt')}", {}, "in_doubt"),
+        (f"Error executing tool send_mail: {PYDANTIC.format('sendArguments')}", {"to": None}, "in_doubt"),
+        (f"charged, then: {PYDANTIC.format('sendArguments')}", {}, "in_doubt"),
+        (PYDANTIC.format("call[charge]"), {}, "in_doubt"),
+    ],
+)
+async def test_an_error_text_is_believed_only_in_the_words_written_before_a_tool_runs(
+    tmp_path: Path, text: str, arguments: dict[str, Any], state: str
+) -> None:
+    async def refuse(given: dict[str, Any]) -> Any:
+        return said(text, is_error=True)
+
+    async with standing(tmp_path, needing("to", refuse)) as stand, stand.client() as client:
+        assert (await client.call_tool("send_mail", arguments)).is_error
+        assert await states(stand) == [state]
+
+
+@pytest.mark.parametrize(
+    "message", ["the ledger is invalid", "Unknown tool: charge", "Unknown tool: pay at 9"]
+)
+async def test_a_tool_that_is_not_listed_may_have_run_where_its_server_does_not_say_that_there_is_none(
+    tmp_path: Path, message: str
+) -> None:
+    async def refuse(given: dict[str, Any]) -> Any:
+        raise MCPError(code=types.INVALID_PARAMS, message=message)
+
+    async with standing(tmp_path, Mail(handlers={"pay": refuse})) as stand, stand.client() as client:
+        assert (await client.call_tool("pay", {})).is_error
+        assert await states(stand) == ["in_doubt"]
 
 
 async def test_a_tool_that_its_server_does_not_list_was_refused(tmp_path: Path) -> None:

@@ -106,9 +106,8 @@ class Calling:
             wish=wish,
             has_output_schema=known.has_output_schema,
             is_idempotent_by_hint=known.is_idempotent_by_hint,
-            misfit=misfit(known.listed.get("inputSchema"), arguments)
-            if known.listed
-            else "the server does not list such a tool",
+            is_listed=bool(known.listed),
+            misfit=misfit(known.listed.get("inputSchema"), arguments),
             is_continued="requestState" in params or "inputResponses" in params,
             shown_lookup=None if rule.lookup is None else self._naming.shown(upstream.name, rule.lookup.tool),
         )
