@@ -209,21 +209,56 @@ async def test_a_rule_may_let_a_call_pass_without_a_journal(tmp_path: Path) -> N
         assert told(result) == {"recorded": False, "why": "journal_unavailable"}
 
 
-async def test_a_receipt_that_cannot_be_recorded_leaves_the_call_in_doubt(tmp_path: Path) -> None:
-    async with standing(tmp_path) as stand, stand.client() as client:
+async def full(*_: Any) -> Any:
+    raise JournalUnavailable("the journal is full", fix="make room")
 
-        async def full(*_: Any) -> Any:
-            raise JournalUnavailable("the journal is full", fix="make room")
 
+async def test_a_receipt_that_cannot_be_recorded_is_said_to_be_missing_and_leaves_the_call_in_doubt(
+    tmp_path: Path,
+) -> None:
+    mail = Mail()
+    async with standing(tmp_path, mail) as stand, stand.client() as client:
         stand.journal.record_receipt = full  # type: ignore[method-assign]
         result = await client.call_tool("send_mail", ALICE)
-        del stand.journal.record_receipt  # type: ignore[attr-defined]
+        refused = await client.call_tool("send_mail", {"to": "bob"})
+    async with standing(tmp_path, mail) as stand, stand.client() as client:
         stand.clock.advance(301)
         again = await client.call_tool("send_mail", ALICE)
 
-        assert (result.is_error, told(result)["reason"]) == (False, "journal_unavailable")
-        assert '"reason":"in_doubt"' in again.content[0].text
+    assert (result.is_error, told(result)["reason"]) == (False, "journal_unavailable")
+    assert (told(result)["recorded"], "next" in told(result)) == (False, False)
+    assert [part.text[:30] for part in result.content] == ["sent 1", "[counterfoil: The call was pas"]
+    assert "NOT stored" in result.content[1].text
+    assert told(result)["operation"] in result.content[1].text
+    assert '"code":"journal_unavailable"' in refused.content[0].text
+    assert '"reason":"in_doubt"' in again.content[0].text
+    assert mail.sent == [ALICE]
+
+
+async def test_a_receipt_that_could_not_be_recorded_is_recorded_once_the_journal_can(tmp_path: Path) -> None:
+    async with standing(tmp_path) as stand, stand.client() as client:
+        stand.journal.record_receipt = full  # type: ignore[method-assign]
+        await client.call_tool("send_mail", ALICE)
+        del stand.journal.record_receipt  # type: ignore[attr-defined]
+
+        async def is_recorded() -> bool:
+            return await states(stand) == ["succeeded"]
+
+        await until(is_recorded)
+        again = await client.call_tool("send_mail", ALICE)
+
+        assert (told(again)["replayed"], again.content[0].text) == (True, "sent 1")
         assert len(stand.mail.sent) == 1
+
+
+async def test_the_next_call_begins_with_what_is_not_recorded(tmp_path: Path) -> None:
+    async with standing(tmp_path) as stand, stand.client() as client:
+        stand.journal.record_receipt = full  # type: ignore[method-assign]
+        await client.call_tool("send_mail", ALICE)
+        del stand.journal.record_receipt  # type: ignore[attr-defined]
+        again = await client.call_tool("send_mail", ALICE)
+
+        assert (told(again)["replayed"], again.content[0].text) == (True, "sent 1")
 
 
 async def test_a_call_under_way_is_not_passed_on_beside_itself(tmp_path: Path) -> None:

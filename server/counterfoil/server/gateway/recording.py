@@ -16,7 +16,15 @@ from counterfoil.server.gateway.granting import Granting
 from counterfoil.server.gateway.holding import Lapsed, still_holds
 from counterfoil.server.gateway.looking import Ask
 from counterfoil.server.gateway.outcomes import Outcome, outcome_of_error, outcome_of_result
-from counterfoil.server.gateway.replies import fault_reply, journal_reply, marked, told_of
+from counterfoil.server.gateway.replies import (
+    NOT_STORED,
+    fault_reply,
+    journal_reply,
+    marked,
+    not_stored,
+    told_of,
+)
+from counterfoil.server.gateway.unrecorded import Unrecorded, is_stored
 from counterfoil.server.logs import logger
 from counterfoil.store.domain.commands import (
     Caller,
@@ -33,15 +41,11 @@ from counterfoil.tools.protocol import Journal
 
 __all__ = ["Recording"]
 
-Command = Callable[[], Awaitable[dict[str, Any]]]
-
 _LEASE_PARTS = 3
 """The lease is prolonged after a third of it, so that a late turn does not lose it."""
 _SHORTEST_BEAT_SECONDS = 1.0
-_RECORDING_TRIES = 3
 _SHOWN_OF_ERROR = 1_000
 """Cut after secrets are replaced: half of one would not be known for one."""
-_RECORDING_PAUSE_SECONDS = 0.2
 
 
 class Recording:
@@ -59,6 +63,15 @@ class Recording:
         self._granting = granting
         self._limits = limits
         self._redactor = redactor
+        self._unrecorded = Unrecorded()
+
+    async def keep_trying(self) -> None:
+        """Record in the background what could not be recorded when it happened; ends when cancelled."""
+        await self._unrecorded.keep_trying()
+
+    async def close(self) -> None:
+        """Try a last time to record what is left."""
+        await self._unrecorded.close()
 
     async def carry_out(self, call: ToolCall, caller: Caller, send: Send, ask: Ask) -> dict[str, Any]:
         """Carry a call out, or answer it from the journal; `ask` calls the same server's reading tools.
@@ -68,6 +81,7 @@ class Recording:
         """
         try:
             journal: GatewayJournal = await self._journals()  # type: ignore[assignment]
+            await self._unrecorded.catch_up()
             granted = await self._granting.granted(journal, call, caller, ask)
         except Fault as fault:
             if isinstance(fault, JournalUnavailable) and call.rule.fail_open:
@@ -117,10 +131,13 @@ class Recording:
         if result is None and has_lapsed:
             return await self._lapsed(journal, call, grant, caller)
         if result is None:
-            in_doubt = {"next": "reconcile", "reason": "in_doubt", "warnings": [outcome.error]}
+            warnings = [outcome.error, *(() if is_stored(after) else (NOT_STORED,))]
+            in_doubt = {"next": "reconcile", "reason": "in_doubt", "warnings": warnings}
             return journal_reply({**grant.told, **after, **in_doubt})
         if outcome.kind == "waiting":
             return result
+        if not is_stored(after):
+            return not_stored(result, grant.told, after)
         return marked(result, {**grant.told, **told_of(after, replayed=False)})
 
     async def _lapsed(
@@ -161,7 +178,7 @@ class Recording:
                 limits=self._limits,
             )
             bare = replace(receipt, result=None)
-            return await _recorded(
+            return await self._unrecorded.record(
                 lambda: journal.record_receipt(RecordReceipt(ref=ref, receipt=receipt), caller),
                 lambda: journal.record_receipt(RecordReceipt(ref=ref, receipt=bare), caller),
             )
@@ -176,7 +193,7 @@ class Recording:
                 **safe_value(journal.hidden(dict(outcome.evidence)), limit=_SHOWN_OF_ERROR),
             },
         )
-        return await _recorded(lambda: journal.record_failure(failure, caller))
+        return await self._unrecorded.record(lambda: journal.record_failure(failure, caller))
 
     async def _keep_lease(self, journal: GatewayJournal, grant: Grant, caller: Caller) -> None:
         """Prolong the lease for as long as the call takes; a beat that fails is made up for by the next."""
@@ -189,25 +206,3 @@ class Recording:
                 logger.warning("a lease was not prolonged: %s", fault.code)
             except Exception:
                 logger.exception("a lease was not prolonged")
-
-
-async def _recorded(command: Command, otherwise: Command | None = None) -> dict[str, Any]:
-    """Record what has happened, whoever gives up meanwhile; where that fails, the operation is in doubt.
-
-    `otherwise` is recorded where the journal does not take the first as it is.
-    """
-    with anyio.CancelScope(shield=True):
-        for left in reversed(range(_RECORDING_TRIES)):
-            try:
-                return await command()
-            except JournalUnavailable as fault:
-                if not fault.retryable or left == 0:
-                    logger.error("the end of a call was NOT recorded: %s", fault.code)
-                    break
-                await anyio.sleep(_RECORDING_PAUSE_SECONDS)
-            except Fault as fault:
-                logger.error("the end of a call was not recorded as it came: %s", fault.code)
-                if otherwise is None:
-                    break
-                command, otherwise = otherwise, None
-    return {"state": "in_progress", "reason": "journal_unavailable"}
