@@ -23,7 +23,7 @@ from counterfoil.store.domain.commands import CheckOperation, OperationRef
 from counterfoil.store.journal import Journal
 from journals import AGENT, FakeClock, open_test_journal
 
-__all__ = ["CONVERSATION", "Mail", "Stand", "said", "standing", "told"]
+__all__ = ["CONVERSATION", "Handler", "Mail", "Stand", "said", "standing", "told"]
 
 CONVERSATION = "conversation-1"
 

@@ -10,7 +10,7 @@ import pytest
 from mcp import MCPError
 
 from counterfoil.store.errors import JournalUnavailable
-from gateway.standing import Mail, Stand, said, standing, told
+from gateway.standing import Handler, Mail, Stand, said, standing, told
 
 pytestmark = pytest.mark.anyio
 
@@ -27,6 +27,14 @@ def stuck() -> tuple[Mail, anyio.Event]:
         await anyio.sleep_forever()
 
     return Mail(handlers={"send_mail": hang}), began
+
+
+def needing(argument: str, handler: Handler) -> Mail:
+    """A server whose tool cannot do without an argument."""
+    mail = Mail(handlers={"send_mail": handler})
+    schema = {"type": "object", "properties": {argument: {"type": "string"}}, "required": [argument]}
+    mail.tools = [types.Tool(name="send_mail", input_schema=schema)]
+    return mail
 
 
 async def states(stand: Stand) -> list[str]:
@@ -98,11 +106,12 @@ async def test_a_call_that_takes_longer_than_its_rule_allows_is_in_doubt(tmp_pat
 @pytest.mark.parametrize(
     ("code", "arguments", "state"),
     [
-        (types.INVALID_PARAMS, {"to": 7}, "failed"),
+        (types.INVALID_PARAMS, {"body": "hello"}, "failed"),
+        (types.INVALID_PARAMS, {"to": 7}, "in_doubt"),
         (types.INVALID_PARAMS, ALICE, "in_doubt"),
         (types.METHOD_NOT_FOUND, ALICE, "in_doubt"),
-        (types.INTERNAL_ERROR, {"to": 7}, "in_doubt"),
-        (types.CONNECTION_CLOSED, {"to": 7}, "in_doubt"),
+        (types.INTERNAL_ERROR, {"body": "hello"}, "in_doubt"),
+        (types.CONNECTION_CLOSED, {"body": "hello"}, "in_doubt"),
     ],
 )
 async def test_a_refusal_is_believed_only_where_the_call_should_be_refused(
@@ -111,7 +120,7 @@ async def test_a_refusal_is_believed_only_where_the_call_should_be_refused(
     async def refuse(given: dict[str, Any]) -> Any:
         raise MCPError(code=code, message="no")
 
-    mail = Mail(handlers={"send_mail": refuse})
+    mail = needing("to", refuse)
     async with standing(tmp_path, mail) as stand, stand.client() as client:
         if state == "failed":
             with pytest.raises(MCPError) as raised:
@@ -121,6 +130,47 @@ async def test_a_refusal_is_believed_only_where_the_call_should_be_refused(
             assert (await client.call_tool("send_mail", arguments)).is_error
 
         assert await states(stand) == [state]
+
+
+PYDANTIC = "1 validation error for {}\nto\n  Field required [type=missing]"
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "state"),
+    [
+        (f"Error executing tool send_mail: {PYDANTIC.format('sendArguments')}", {}, "failed"),
+        (PYDANTIC.format("call[send_mail]"), {}, "failed"),
+        ("Input validation error: 'to' is a required property", {}, "failed"),
+        ("MCP error -32602: Input validation error: Invalid arguments for tool send_mail: []", {}, "failed"),
+        (f"Error executing tool send_mail: {PYDANTIC.format('Receipt')}", {}, "in_doubt"),
+        (f"Error executing tool send_mail: {PYDANTIC.format('sendArguments')}", {"to": None}, "in_doubt"),
+        (f"charged, then: {PYDANTIC.format('sendArguments')}", {}, "in_doubt"),
+        (PYDANTIC.format("call[charge]"), {}, "in_doubt"),
+    ],
+)
+async def test_an_error_text_is_believed_only_in_the_words_written_before_a_tool_runs(
+    tmp_path: Path, text: str, arguments: dict[str, Any], state: str
+) -> None:
+    async def refuse(given: dict[str, Any]) -> Any:
+        return said(text, is_error=True)
+
+    async with standing(tmp_path, needing("to", refuse)) as stand, stand.client() as client:
+        assert (await client.call_tool("send_mail", arguments)).is_error
+        assert await states(stand) == [state]
+
+
+@pytest.mark.parametrize(
+    "message", ["the ledger is invalid", "Unknown tool: charge", "Unknown tool: pay at 9"]
+)
+async def test_a_tool_that_is_not_listed_may_have_run_where_its_server_does_not_say_that_there_is_none(
+    tmp_path: Path, message: str
+) -> None:
+    async def refuse(given: dict[str, Any]) -> Any:
+        raise MCPError(code=types.INVALID_PARAMS, message=message)
+
+    async with standing(tmp_path, Mail(handlers={"pay": refuse})) as stand, stand.client() as client:
+        assert (await client.call_tool("pay", {})).is_error
+        assert await states(stand) == ["in_doubt"]
 
 
 async def test_a_tool_that_its_server_does_not_list_was_refused(tmp_path: Path) -> None:
@@ -159,21 +209,56 @@ async def test_a_rule_may_let_a_call_pass_without_a_journal(tmp_path: Path) -> N
         assert told(result) == {"recorded": False, "why": "journal_unavailable"}
 
 
-async def test_a_receipt_that_cannot_be_recorded_leaves_the_call_in_doubt(tmp_path: Path) -> None:
-    async with standing(tmp_path) as stand, stand.client() as client:
+async def full(*_: Any) -> Any:
+    raise JournalUnavailable("the journal is full", fix="make room")
 
-        async def full(*_: Any) -> Any:
-            raise JournalUnavailable("the journal is full", fix="make room")
 
+async def test_a_receipt_that_cannot_be_recorded_is_said_to_be_missing_and_leaves_the_call_in_doubt(
+    tmp_path: Path,
+) -> None:
+    mail = Mail()
+    async with standing(tmp_path, mail) as stand, stand.client() as client:
         stand.journal.record_receipt = full  # type: ignore[method-assign]
         result = await client.call_tool("send_mail", ALICE)
-        del stand.journal.record_receipt  # type: ignore[attr-defined]
+        refused = await client.call_tool("send_mail", {"to": "bob"})
+    async with standing(tmp_path, mail) as stand, stand.client() as client:
         stand.clock.advance(301)
         again = await client.call_tool("send_mail", ALICE)
 
-        assert (result.is_error, told(result)["reason"]) == (False, "journal_unavailable")
-        assert '"reason":"in_doubt"' in again.content[0].text
+    assert (result.is_error, told(result)["reason"]) == (False, "journal_unavailable")
+    assert (told(result)["recorded"], "next" in told(result)) == (False, False)
+    assert [part.text[:30] for part in result.content] == ["sent 1", "[counterfoil: The call was pas"]
+    assert "NOT stored" in result.content[1].text
+    assert told(result)["operation"] in result.content[1].text
+    assert '"code":"journal_unavailable"' in refused.content[0].text
+    assert '"reason":"in_doubt"' in again.content[0].text
+    assert mail.sent == [ALICE]
+
+
+async def test_a_receipt_that_could_not_be_recorded_is_recorded_once_the_journal_can(tmp_path: Path) -> None:
+    async with standing(tmp_path) as stand, stand.client() as client:
+        stand.journal.record_receipt = full  # type: ignore[method-assign]
+        await client.call_tool("send_mail", ALICE)
+        del stand.journal.record_receipt  # type: ignore[attr-defined]
+
+        async def is_recorded() -> bool:
+            return await states(stand) == ["succeeded"]
+
+        await until(is_recorded)
+        again = await client.call_tool("send_mail", ALICE)
+
+        assert (told(again)["replayed"], again.content[0].text) == (True, "sent 1")
         assert len(stand.mail.sent) == 1
+
+
+async def test_the_next_call_begins_with_what_is_not_recorded(tmp_path: Path) -> None:
+    async with standing(tmp_path) as stand, stand.client() as client:
+        stand.journal.record_receipt = full  # type: ignore[method-assign]
+        await client.call_tool("send_mail", ALICE)
+        del stand.journal.record_receipt  # type: ignore[attr-defined]
+        again = await client.call_tool("send_mail", ALICE)
+
+        assert (told(again)["replayed"], again.content[0].text) == (True, "sent 1")
 
 
 async def test_a_call_under_way_is_not_passed_on_beside_itself(tmp_path: Path) -> None:

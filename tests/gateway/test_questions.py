@@ -6,7 +6,9 @@ from typing import Any
 import mcp_types as types
 import pytest
 
+from counterfoil.store.domain.commands import OperationRef, ReconcileOperation
 from gateway.standing import Mail, said, standing, told
+from journals import PERSON
 
 pytestmark = pytest.mark.anyio
 
@@ -60,6 +62,36 @@ async def test_a_question_in_the_middle_of_an_effect_is_asked_and_the_effect_hap
     assert [part.text for part in first.content] == ["sent"]
     assert (told(first)["attempt"], told(again)["replayed"]) == (1, True)
     assert [one["state"] for one in found] == ["succeeded"]
+
+
+@pytest.mark.parametrize("era", ["auto", "legacy"])
+@pytest.mark.parametrize("behind", ["any", "older"])
+async def test_an_answer_that_comes_after_its_attempt_was_settled_is_not_sent(
+    tmp_path: Path, era: str, behind: str
+) -> None:
+    mail = AskingMail(is_older=behind == "older")
+    async with standing(tmp_path, mail, upstream_era=behind) as stand:
+
+        async def elicit(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+            stand.clock.advance(3_600)
+            (found,) = await stand.journal.reader.find()
+            settled = ReconcileOperation(
+                ref=OperationRef(operation=found["operation"]),
+                finding="not_performed",
+                checked_with="the outbox",
+                by="human",
+            )
+            await stand.journal.reconcile_operation(settled, PERSON)
+            return types.ElicitResult(action="accept", content={"sure": True})
+
+        async with stand.client(mode=era, elicitation_callback=elicit) as client:
+            late = await client.call_tool("send_mail", {"to": "alice"})
+        (found,) = await stand.journal.reader.find()
+
+    assert late.is_error
+    assert (told(late)["state"], told(late)["reason"]) == ("failed", "lapsed")
+    assert found["state"] == "failed"
+    assert mail.sent == []
 
 
 async def test_a_client_that_takes_no_questions_is_not_asked(tmp_path: Path) -> None:

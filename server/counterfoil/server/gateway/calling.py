@@ -12,6 +12,7 @@ from counterfoil.server.callers import ClientInfo, known_client, meta_of, relaye
 from counterfoil.server.faults import fault_text
 from counterfoil.server.gateway.calls import ToolCall
 from counterfoil.server.gateway.exchanges import Exchange
+from counterfoil.server.gateway.holding import Holds
 from counterfoil.server.gateway.naming import Naming
 from counterfoil.server.gateway.passing import Passing
 from counterfoil.server.gateway.recording import Recording
@@ -88,7 +89,7 @@ class Calling:
         upstream: Upstream,
         known: KnownTool,
         params: dict[str, Any],
-        pass_on: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]],
+        pass_on: Callable[..., Awaitable[dict[str, Any]]],
     ) -> dict[str, Any]:
         given = params.get("arguments")
         try:
@@ -105,17 +106,16 @@ class Calling:
             wish=wish,
             has_output_schema=known.has_output_schema,
             is_idempotent_by_hint=known.is_idempotent_by_hint,
-            misfit=misfit(known.listed.get("inputSchema"), arguments)
-            if known.listed
-            else "the server does not list such a tool",
+            is_listed=bool(known.listed),
+            misfit=misfit(known.listed.get("inputSchema"), arguments),
             is_continued="requestState" in params or "inputResponses" in params,
             shown_lookup=None if rule.lookup is None else self._naming.shown(upstream.name, rule.lookup.tool),
         )
         caller = relayed_caller(tool=_TOOL, meta=meta_of(ctx), client=known_client(ctx, self._client))
 
-        async def send(arguments: dict[str, Any]) -> dict[str, Any]:
+        async def send(arguments: dict[str, Any], *, holds: Holds | None = None) -> dict[str, Any]:
             has_none = given is None and not arguments
-            return await pass_on(params if has_none else {**params, "arguments": arguments})
+            return await pass_on(params if has_none else {**params, "arguments": arguments}, holds=holds)
 
         async def ask(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
             looked = await self._tooling[upstream.name].of(name)

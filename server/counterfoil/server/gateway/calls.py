@@ -16,8 +16,18 @@ __all__ = ["CONNECTION_PREFIX", "GatewayJournal", "Grant", "Send", "ToolCall"]
 CONNECTION_PREFIX = "gateway-"
 """How the connection of a gateway begins: what one began itself is never taken for an agent's own attempt."""
 
-Send = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
-"""Passes a call on with these arguments, and gives its result as it came."""
+
+class Send(Protocol):
+    """Passes a call on with these arguments, and gives its result as it came.
+
+    Where its server asks for input, `holds` is asked before the input is sent (see `holding`).
+    """
+
+    async def __call__(
+        self, arguments: dict[str, Any], *, holds: Callable[[], Awaitable[bool]] | None = None
+    ) -> dict[str, Any]:
+        """Pass it on."""
+        ...
 
 
 class GatewayJournal(Journal, Protocol):
@@ -43,7 +53,7 @@ class ToolCall:
     """One call as it came: `tool` is the server's own name, `shown` the one that the client knows.
 
     `arguments` are without the gateway's own. `is_continued`: it brings the input that the server asked for.
-    `misfit` says why the server should refuse it, where that can be seen.
+    `misfit` says why the server has to refuse it, where that can be seen.
     """
 
     server: str
@@ -56,12 +66,13 @@ class ToolCall:
     is_idempotent_by_hint: bool = False
     is_continued: bool = False
     shown_lookup: str | None = None
+    is_listed: bool = True
     misfit: str | None = None
 
     @property
     def expected(self) -> Expected:
         """What its server is expected to make of it."""
-        return Expected(rule=self.rule, misfit=self.misfit)
+        return Expected(rule=self.rule, tool=self.tool, is_listed=self.is_listed, misfit=self.misfit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

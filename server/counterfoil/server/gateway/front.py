@@ -276,9 +276,11 @@ async def open_gateway(
             redactor=redactor,
             version=version,
         )
+        tasks.start_soon(recording.keep_trying)
         try:
             yield gateway
         finally:
             with anyio.CancelScope(shield=True):
                 await gateway.close()
+                await recording.close()
             tasks.cancel_scope.cancel()

@@ -10,6 +10,7 @@ from typing import Any
 
 from counterfoil.server.clock import read_clock
 from counterfoil.server.gateway.calls import GatewayJournal, Grant, ToolCall
+from counterfoil.server.gateway.holding import still_holds
 from counterfoil.server.gateway.looking import Ask, look
 from counterfoil.server.gateway.placing import Place, begin_of, find_place, subject_of
 from counterfoil.server.gateway.replies import journal_reply, replayed_reply, told_of
@@ -60,8 +61,14 @@ class Granting:
         place = await find_place(
             journal, call, caller, namespace=self._namespace, run=self._run, limits=self._limits
         )
-        waiting = self._waiting.pop(place.operation, None) if call.is_continued else None
+        waiting = self._waiting.get(place.operation) if call.is_continued else None
         if waiting is not None:
+            if not await still_holds(journal, waiting, caller):
+                self._waiting.pop(place.operation, None)
+                return await self.lapsed(journal, call, waiting, caller)
+            if self._waiting.pop(place.operation, None) is not waiting:
+                # The same input came twice, and the other one goes on with the permission.
+                return journal_reply({**waiting.told, "next": "wait", "reason": "lease_held_by_you"})
             return replace(waiting, arguments={**waiting.arguments, **call.arguments})
         if place.attached is not None:
             return await self._attached(journal, call, place, place.attached, caller)
@@ -81,6 +88,23 @@ class Granting:
             if reply is not None:
                 return reply
         return journal_reply(answer)
+
+    async def lapsed(
+        self, journal: GatewayJournal, call: ToolCall, grant: Grant, caller: Caller
+    ) -> dict[str, Any]:
+        """Answer a call whose permission ended while it waited for input: what stands now.
+
+        Raises:
+            Fault: the journal cannot tell.
+        """
+        ref = OperationRef(operation=grant.operation)
+        checked = await journal.check_operation(CheckOperation(ref=ref), caller)
+        recorded = await journal.recorded(ref)
+        if recorded.state is State.SUCCEEDED:
+            return replayed_reply(checked, recorded, has_output_schema=call.has_output_schema)
+        if checked.get("next") == "begin":
+            checked = {**checked, "reason": "begin_first" if "attached" in grant.told else "lapsed"}
+        return journal_reply(checked, recorded=recorded)
 
     async def _performing(
         self,

@@ -1,9 +1,10 @@
 """What a call that was sent came to: performed, refused before any effect, waiting for input, or unknown.
 
 An error's code or text alone proves nothing: a server may have done half of it, or hand on the error of
-something that it called itself. A refusal is believed where the arguments plainly do not fit the tool's own
-schema and the server says just that, where the server does not list such a tool, and where the operator says
-so. Everything else that is no success leaves the effect unknown.
+something that it called itself, whose words may be of validation as well. A refusal is believed where no
+server would have run the tool with such arguments and this one says so, as a JSON-RPC error or in the words
+of an SDK that has not run it yet; where the server does not list such a tool and says that there is none; and
+where the operator says so. Everything else that is no success leaves the effect unknown.
 """
 
 import re
@@ -21,8 +22,17 @@ from counterfoil.server.rules.tool_rule import ToolRule
 __all__ = ["Expected", "Outcome", "outcome_of_error", "outcome_of_result"]
 
 _REFUSALS = (types.INVALID_PARAMS, types.METHOD_NOT_FOUND)
-_OF_VALIDATION = re.compile(r"validation error|invalid arguments", re.IGNORECASE)
-"""How the SDKs of several languages begin the text of a refusal, made before the tool's own code runs."""
+_NOT_RUN = (
+    r"(?:MCP error -32602: )?Input validation error: ",
+    r"(?:MCP error -32602: )?Invalid arguments for tool {tool}: ",
+    r"Error executing tool {tool}: \d+ validation errors? for \w+Arguments\n",
+    r"(?:Error calling tool '?{tool}'?: )?\d+ validation errors? for call\[{tool}\]\n",
+)
+"""How the SDKs of TypeScript and Python, and FastMCP, begin a refusal that they write before a tool runs."""
+_NO_SUCH_TOOL = (
+    r"(?:MCP error -3260[12]: )?"
+    r"(?:Unknown tool:? ['\"]?{tool}['\"]?|Tool ['\"]?{tool}['\"]? not found)\.?\s*\Z"
+)
 
 _READ = 8_000
 """Characters of an error that are judged, and handed on to be cut once their secrets are replaced."""
@@ -30,18 +40,26 @@ _READ = 8_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a call ended, in our own words where it ended badly; `evidence` is what was received."""
+    """How a call ended, in our own words where it ended badly; `evidence` is what was received.
 
-    kind: Literal["performed", "refused", "unknown", "waiting"]
+    "lapsed": its permission ended while it waited for input.
+    """
+
+    kind: Literal["performed", "refused", "unknown", "waiting", "lapsed"]
     error: str = ""
     evidence: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What is known beforehand of a call: its rule, and why its server should refuse it, if it should."""
+    """What is known beforehand of a call: its rule, and why its server has to refuse it, if it has.
+
+    `tool` is the server's own name for it.
+    """
 
     rule: ToolRule
+    tool: str = ""
+    is_listed: bool = True
     misfit: str | None = None
 
 
@@ -53,9 +71,10 @@ def outcome_of_result(result: Mapping[str, Any], expected: Expected) -> Outcome:
         return Outcome(kind="performed")
     text = error_text(result)[:_READ]
     told = {"tool_error": text}
-    return _refused(
-        text, told, expected, is_of_validation=_OF_VALIDATION.search(text) is not None
-    ) or Outcome(kind="unknown", error="the tool answered with an error", evidence=told)
+    was_not_run = any(_says(form, text, expected.tool) for form in _NOT_RUN)
+    return _refused(text, told, expected, was_not_run=was_not_run) or Outcome(
+        kind="unknown", error="the tool answered with an error", evidence=told
+    )
 
 
 def outcome_of_error(error: Exception | None, expected: Expected) -> Outcome:
@@ -72,16 +91,25 @@ def outcome_of_error(error: Exception | None, expected: Expected) -> Outcome:
         return Outcome(kind="unknown", error="the call was not answered in time", evidence=told)
     if code == types.CONNECTION_CLOSED:
         return Outcome(kind="unknown", error="the server ended during the call", evidence=told)
-    return _refused(message, told, expected, is_of_validation=code in _REFUSALS) or Outcome(
+    return _refused(message, told, expected, was_not_run=code in _REFUSALS) or Outcome(
         kind="unknown", error="the server answered with an error", evidence=told
     )
 
 
-def _refused(
-    text: str, told: Mapping[str, Any], expected: Expected, *, is_of_validation: bool
-) -> Outcome | None:
-    if expected.misfit is not None and is_of_validation:
-        evidence = {**told, "misfit": expected.misfit}
+def _says(form: str, text: str, tool: str) -> bool:
+    """Tell whether a text begins as a form does; a form of `{tool}` only with the name of this one."""
+    return re.match(form.replace("{tool}", re.escape(tool)), text) is not None
+
+
+def _refused(text: str, told: Mapping[str, Any], expected: Expected, *, was_not_run: bool) -> Outcome | None:
+    misfit = expected.misfit
+    if not expected.is_listed:
+        was_not_run, misfit = (
+            _says(_NO_SUCH_TOOL, text, expected.tool),
+            "the server does not list such a tool",
+        )
+    if misfit is not None and was_not_run:
+        evidence = {**told, "misfit": misfit}
         return Outcome(kind="refused", error="the call does not fit the tool", evidence=evidence)
     for pattern in expected.rule.refused:
         if pattern.search(text):

@@ -10,6 +10,7 @@ from mcp.server.context import ServerRequestContext
 from counterfoil.server.callers import meta_of
 from counterfoil.server.gateway.eras import is_modern, params_for_server
 from counterfoil.server.gateway.exchanges import Exchange, Exchanges
+from counterfoil.server.gateway.holding import Holds
 from counterfoil.server.gateway.news import News
 from counterfoil.server.gateway.questioning import Questioning
 from counterfoil.server.gateway.replies import unmarked
@@ -37,22 +38,24 @@ class Passing:
         *,
         timeout_seconds: float | None = None,
         exchange: Exchange | None = None,
+        holds: Holds | None = None,
     ) -> dict[str, Any]:
-        """Send a request on and give its result as it came.
+        """Send a request on and give its result as it came; what its server asks for only while it `holds`.
 
         Raises:
             MCPError, Unreachable, BadAnswer: see `Upstream.request`.
+            Lapsed: it does not hold any more.
         """
         server_is_modern = await upstream.is_modern()
         level = await self._news.level_for(ctx, upstream)
         sent = params_for_server(params, server_is_modern=server_is_modern, log_level=level)
         on_progress = ctx.session.report_progress if "progressToken" in meta_of(ctx) else None
         ask = partial(upstream.request, method, on_progress=on_progress, timeout_seconds=timeout_seconds)
-        with self._news.under_way(ctx, upstream), self._questioning.under_way(ctx, upstream, exchange):
+        with self._news.under_way(ctx, upstream), self._questioning.under_way(ctx, upstream, exchange, holds):
             result = unmarked(await ask(sent))
             if is_modern(ctx.protocol_version):
                 return result
-            return await self._questioning.driven(ctx, result, sent, ask)
+            return await self._questioning.driven(ctx, result, sent, ask, holds=holds)
 
     def to(self, ctx: Context) -> Callable[[Upstream, dict[str, Any]], Awaitable[dict[str, Any]]]:
         """Give what passes one request on to any server."""

@@ -12,6 +12,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from counterfoil.server.gateway.eras import is_modern
 from counterfoil.server.gateway.exchanges import Exchange
+from counterfoil.server.gateway.holding import Holds, Lapsed
 from counterfoil.server.gateway.upstream import Questions, Upstream
 
 __all__ = ["Questioning"]
@@ -28,7 +29,7 @@ class Questioning:
 
     def __init__(self) -> None:
         self._capabilities: types.ClientCapabilities | None = None
-        self._under_way: dict[str, list[tuple[Context, Exchange | None]]] = {}
+        self._under_way: dict[str, list[tuple[Context, Exchange | None, Holds | None]]] = {}
 
     @property
     def takes_questions(self) -> bool:
@@ -66,9 +67,11 @@ class Questioning:
         )
 
     @contextmanager
-    def under_way(self, ctx: Context, upstream: Upstream, exchange: Exchange | None) -> Iterator[None]:
+    def under_way(
+        self, ctx: Context, upstream: Upstream, exchange: Exchange | None, holds: Holds | None = None
+    ) -> Iterator[None]:
         """Let a server's questions reach the request that it works on meanwhile."""
-        requests, one = self._under_way.setdefault(upstream.name, []), (ctx, exchange)
+        requests, one = self._under_way.setdefault(upstream.name, []), (ctx, exchange, holds)
         requests.append(one)
         try:
             yield
@@ -79,17 +82,23 @@ class Questioning:
         """Put a server's question to the client.
 
         A server says in no era which call it asks for. In the newer one the answer must go to a call of the
-        client; where several are under way it cannot be told which, and the server is told so.
+        client; where several are under way it cannot be told which, and the server is told so. For the same
+        reason an answer goes to the server only while the permission of each call under way holds.
         """
         requests = self._under_way.get(upstream.name, [])
         if not requests:
             return _unasked("no call is under way")
-        ctx, exchange = requests[-1]
+        ctx, exchange, _ = requests[-1]
         if not is_modern(ctx.protocol_version):
-            return await _ask_now(ctx, request, wanted)
-        if exchange is None or len(requests) > 1:
+            answer = await _ask_now(ctx, request, wanted)
+        elif exchange is None or len(requests) > 1:
             return _unasked("it cannot be told which call the question belongs to")
-        return _answer(await exchange.ask(request), wanted)
+        else:
+            answer = _answer(await exchange.ask(request), wanted)
+        for _, _, holds in tuple(requests):
+            if holds is not None and not await holds():
+                return _unasked("the call may not go on; it was settled while it waited for the answer")
+        return answer
 
     async def driven(
         self,
@@ -97,11 +106,14 @@ class Questioning:
         result: dict[str, Any],
         params: Mapping[str, Any],
         ask: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]],
+        *,
+        holds: Holds | None = None,
     ) -> dict[str, Any]:
         """Ask the client of the older era what a server of the newer one wants to know, and call it again.
 
         Raises:
             MCPError: there is no end to it, or the server asks for what nobody knows.
+            Lapsed: the call does not hold any more.
         """
         for _ in range(_MOST_ROUNDS):
             if result.get("resultType") != "input_required":
@@ -110,6 +122,8 @@ class Questioning:
             for name, question in (result.get("inputRequests") or {}).items():
                 responses[name] = await self._response(ctx, question)
             state = {} if result.get("requestState") is None else {"requestState": result["requestState"]}
+            if holds is not None and not await holds():
+                raise Lapsed
             result = await ask({**params, "inputResponses": responses, **state})
         raise MCPError(code=types.INTERNAL_ERROR, message="The server asks for input without end")
 

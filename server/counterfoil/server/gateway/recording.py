@@ -13,15 +13,23 @@ from counterfoil.server.clock import read_clock
 from counterfoil.server.gateway.calls import GatewayJournal, Grant, Send, ToolCall
 from counterfoil.server.gateway.captured import captured_receipt
 from counterfoil.server.gateway.granting import Granting
+from counterfoil.server.gateway.holding import Lapsed, still_holds
 from counterfoil.server.gateway.looking import Ask
 from counterfoil.server.gateway.outcomes import Outcome, outcome_of_error, outcome_of_result
-from counterfoil.server.gateway.replies import fault_reply, journal_reply, marked, told_of
+from counterfoil.server.gateway.replies import (
+    NOT_STORED,
+    fault_reply,
+    journal_reply,
+    marked,
+    not_stored,
+    told_of,
+)
+from counterfoil.server.gateway.unrecorded import Unrecorded, is_stored
 from counterfoil.server.logs import logger
 from counterfoil.store.domain.commands import (
     Caller,
     OperationRef,
     RecordFailure,
-    RecordProgress,
     RecordReceipt,
 )
 from counterfoil.store.domain.instants import rfc3339
@@ -33,15 +41,11 @@ from counterfoil.tools.protocol import Journal
 
 __all__ = ["Recording"]
 
-Command = Callable[[], Awaitable[dict[str, Any]]]
-
 _LEASE_PARTS = 3
 """The lease is prolonged after a third of it, so that a late turn does not lose it."""
 _SHORTEST_BEAT_SECONDS = 1.0
-_RECORDING_TRIES = 3
 _SHOWN_OF_ERROR = 1_000
 """Cut after secrets are replaced: half of one would not be known for one."""
-_RECORDING_PAUSE_SECONDS = 0.2
 
 
 class Recording:
@@ -59,6 +63,15 @@ class Recording:
         self._granting = granting
         self._limits = limits
         self._redactor = redactor
+        self._unrecorded = Unrecorded()
+
+    async def keep_trying(self) -> None:
+        """Record in the background what could not be recorded when it happened; ends when cancelled."""
+        await self._unrecorded.keep_trying()
+
+    async def close(self) -> None:
+        """Try a last time to record what is left."""
+        await self._unrecorded.close()
 
     async def carry_out(self, call: ToolCall, caller: Caller, send: Send, ask: Ask) -> dict[str, Any]:
         """Carry a call out, or answer it from the journal; `ask` calls the same server's reading tools.
@@ -68,6 +81,7 @@ class Recording:
         """
         try:
             journal: GatewayJournal = await self._journals()  # type: ignore[assignment]
+            await self._unrecorded.catch_up()
             granted = await self._granting.granted(journal, call, caller, ask)
         except Fault as fault:
             if isinstance(fault, JournalUnavailable) and call.rule.fail_open:
@@ -84,15 +98,28 @@ class Recording:
         started = anyio.current_time()
         result: dict[str, Any] | None = None
         failed: Exception | None = None
+        has_lapsed = False
+
+        async def holds() -> bool:
+            nonlocal has_lapsed
+            try:
+                has_lapsed = not await still_holds(journal, grant, caller)
+            except Fault as fault:
+                logger.warning("a call that waited for input does not go on: %s", fault.code)
+                has_lapsed = True
+            return not has_lapsed
+
         async with anyio.create_task_group() as beats:
             beats.start_soon(self._keep_lease, journal, grant, caller)
             try:
-                result = await send(grant.arguments)
+                result = await send(grant.arguments, holds=holds)
                 outcome = outcome_of_result(result, call.expected)
             except anyio.get_cancelled_exc_class():
                 gone = Outcome(kind="unknown", error="the caller gave the call up, or went")
                 await self._record(journal, call, grant, caller, gone)
                 raise
+            except Lapsed:
+                outcome = Outcome(kind="lapsed")
             except Exception as error:
                 failed, outcome = error, outcome_of_error(error, call.expected)
             # Nothing is waited for between the end of the call and its record, and the record is shielded.
@@ -101,12 +128,25 @@ class Recording:
             beats.cancel_scope.cancel()
         if failed is not None and outcome.kind == "refused":
             raise failed
+        if result is None and has_lapsed:
+            return await self._lapsed(journal, call, grant, caller)
         if result is None:
-            in_doubt = {"next": "reconcile", "reason": "in_doubt", "warnings": [outcome.error]}
+            warnings = [outcome.error, *(() if is_stored(after) else (NOT_STORED,))]
+            in_doubt = {"next": "reconcile", "reason": "in_doubt", "warnings": warnings}
             return journal_reply({**grant.told, **after, **in_doubt})
         if outcome.kind == "waiting":
             return result
+        if not is_stored(after):
+            return not_stored(result, grant.told, after)
         return marked(result, {**grant.told, **told_of(after, replayed=False)})
+
+    async def _lapsed(
+        self, journal: GatewayJournal, call: ToolCall, grant: Grant, caller: Caller
+    ) -> dict[str, Any]:
+        try:
+            return await self._granting.lapsed(journal, call, grant, caller)
+        except Fault as fault:
+            return fault_reply(fault, self._redactor)
 
     async def _record(
         self,
@@ -118,7 +158,9 @@ class Recording:
         result: Mapping[str, Any] | None = None,
         duration_ms: int = 0,
     ) -> dict[str, Any]:
-        """Record how a call ended; one that waits for input has not."""
+        """Record how a call ended: one that waits for input has not, and one that lapsed says nothing new."""
+        if outcome.kind == "lapsed":
+            return {}
         if outcome.kind == "waiting":
             self._granting.wait_for_input(grant)
             return {}
@@ -136,7 +178,7 @@ class Recording:
                 limits=self._limits,
             )
             bare = replace(receipt, result=None)
-            return await _recorded(
+            return await self._unrecorded.record(
                 lambda: journal.record_receipt(RecordReceipt(ref=ref, receipt=receipt), caller),
                 lambda: journal.record_receipt(RecordReceipt(ref=ref, receipt=bare), caller),
             )
@@ -151,39 +193,16 @@ class Recording:
                 **safe_value(journal.hidden(dict(outcome.evidence)), limit=_SHOWN_OF_ERROR),
             },
         )
-        return await _recorded(lambda: journal.record_failure(failure, caller))
+        return await self._unrecorded.record(lambda: journal.record_failure(failure, caller))
 
     async def _keep_lease(self, journal: GatewayJournal, grant: Grant, caller: Caller) -> None:
         """Prolong the lease for as long as the call takes; a beat that fails is made up for by the next."""
         pause = max(_SHORTEST_BEAT_SECONDS, grant.lease_seconds / _LEASE_PARTS)
-        ref = OperationRef(operation=grant.operation)
         while True:
             await anyio.sleep(pause)
             try:
-                await journal.record_progress(RecordProgress(ref=ref, attempt=grant.attempt), caller)
+                await still_holds(journal, grant, caller)
             except Fault as fault:
                 logger.warning("a lease was not prolonged: %s", fault.code)
             except Exception:
                 logger.exception("a lease was not prolonged")
-
-
-async def _recorded(command: Command, otherwise: Command | None = None) -> dict[str, Any]:
-    """Record what has happened, whoever gives up meanwhile; where that fails, the operation is in doubt.
-
-    `otherwise` is recorded where the journal does not take the first as it is.
-    """
-    with anyio.CancelScope(shield=True):
-        for left in reversed(range(_RECORDING_TRIES)):
-            try:
-                return await command()
-            except JournalUnavailable as fault:
-                if not fault.retryable or left == 0:
-                    logger.error("the end of a call was NOT recorded: %s", fault.code)
-                    break
-                await anyio.sleep(_RECORDING_PAUSE_SECONDS)
-            except Fault as fault:
-                logger.error("the end of a call was not recorded as it came: %s", fault.code)
-                if otherwise is None:
-                    break
-                command, otherwise = otherwise, None
-    return {"state": "in_progress", "reason": "journal_unavailable"}

@@ -13,12 +13,28 @@ from counterfoil.store.errors import Fault
 from counterfoil.store.redact import Redactor
 from counterfoil.tools.text import bounded, written
 
-__all__ = ["GATEWAY", "error_reply", "fault_reply", "journal_reply", "marked", "replayed_reply", "unmarked"]
+__all__ = [
+    "GATEWAY",
+    "NOT_STORED",
+    "error_reply",
+    "fault_reply",
+    "journal_reply",
+    "marked",
+    "not_stored",
+    "replayed_reply",
+    "unmarked",
+]
 
 GATEWAY = "counterfoil/gateway"
 """The member of a result's `_meta` in which the gateway says what it did."""
 
 _OWN = frozenset((GATEWAY, SUMMARY))
+
+NOT_STORED = (
+    "What became of this call is NOT stored: the journal could not be written. Until it is, the call is in "
+    "doubt for everybody else. Do not make it again. The gateway tries to record it for as long as it runs."
+)
+"""What is said of a call whose end is not on record."""
 
 _DUTY = "The call was not passed on: nothing was done."
 
@@ -60,6 +76,10 @@ _HOW = {
         "The look found nothing yet, and it is too early for that to count. The call was not "
         "passed on: make it again at retry_at, and the gateway looks again."
     ),
+    "lapsed": (
+        "The server asked for input, and while it waited for it the attempt ended. The input was not "
+        "passed on. Make the call again, from its beginning."
+    ),
     "lease_held": "Another session is making this call now. It was not passed on a second time.",
     "lease_held_by_you": (
         "This very call is under way in this conversation. It was not passed on a second time; "
@@ -93,6 +113,18 @@ def marked(result: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]
     """Give a result with what the gateway says of it in `_meta`."""
     meta = result.get("_meta")
     return {**result, "_meta": {**(meta if isinstance(meta, Mapping) else {}), GATEWAY: dict(told)}}
+
+
+def not_stored(
+    result: Mapping[str, Any], told: Mapping[str, Any], after: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Give a result whose record could not be written, with a line that says so: models see no `_meta`."""
+    parts = result.get("content")
+    text = f"The call was passed on, and this is the tool's own answer. {NOT_STORED}"
+    line = {"type": "text", "text": f"[counterfoil: {text} Operation: {told.get('operation')}.]"}
+    said = {**result, "content": [*(parts if isinstance(parts, list) else ()), line]}
+    known = {name: value for name, value in told.items() if name not in ("next", "reason")}
+    return marked(said, {**known, **after})
 
 
 def unmarked(result: dict[str, Any]) -> dict[str, Any]:
