@@ -257,7 +257,7 @@ _EMPTY = """
     UPDATE journal SET backed_up_at = NULL;
     TRUNCATE runs, operations, attempts, receipts, findings, events, bodies, contexts, external_ids,
         compensations, fingerprints, namespaces, namespace_events, grants, authority_requests, grant_uses,
-        restores, accepted_gaps, tokens, compactions
+        restores, accepted_gaps, namespace_restores, tokens, compactions
 """
 
 

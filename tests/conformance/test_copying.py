@@ -350,13 +350,73 @@ async def test_until_a_copy_has_ended_what_did_not_come_yet_is_not_permitted(tmp
         async with open_desk(tmp_path, clock=clock, name="other.db") as target:
             await target.journal.keeper.begin_copy_of(source.journal.keeper)
             await is_whole_after_copying(source, target)
-            await target.journal.keeper.end_copy()
+            await target.journal.keeper.end_copy_of(source.journal.keeper)
         async with open_desk(tmp_path, clock=clock, name="other.db") as target:
             assert words(await target.begin()) == "skip already_succeeded"
             assert words(await target.at("key-2").begin()) == "perform first_attempt"
             # A later copy, into a journal that is in use, marks nothing.
             await target.journal.keeper.begin_copy_of(source.journal.keeper)
         assert plain_sql(tmp_path / "other.db", RESTORES) == []
+
+
+async def begun(folder: Path, clock: FakeClock, desk: Desk, *, namespace: str = "default") -> str:
+    """Begin what TO does not know, in a namespace of it, as a server that was started just now."""
+    async with open_desk(folder, clock=clock, name="to.db", namespace=namespace) as target:
+        return words(await target.at(desk.key, run=desk.run).begin())
+
+
+async def test_the_mark_of_an_unfinished_copy_is_lifted_by_no_other_copy(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with (
+        another_journal(tmp_path, clock) as source,
+        another_journal(tmp_path, clock, name="unrelated") as unrelated,
+    ):
+        await source.begin()
+        await source.receipt()
+        await unrelated.at("other", run="other").begin()
+        unknown = source.at("unknown", run="unknown")
+        async with open_desk(tmp_path, clock=clock, name="to.db") as target:
+            await target.journal.keeper.begin_copy_of(source.journal.keeper)
+        async with open_desk(tmp_path, clock=clock, name="to.db") as target:
+            await target.journal.keeper.begin_copy_of(unrelated.journal.keeper)
+        async with open_desk(tmp_path, clock=clock, name="to.db") as target:
+            await is_whole_after_copying(unrelated, target)
+            await target.journal.keeper.end_copy_of(unrelated.journal.keeper)
+        async with open_desk(tmp_path, clock=clock, name="to.db", namespace="team") as target:
+            await target.journal.keeper.begin_copy_of(source.journal.keeper)
+            await target.journal.keeper.end_copy_of(source.journal.keeper)
+        assert await begun(tmp_path, clock, unknown) == "ask history_gap"
+        async with open_desk(tmp_path, clock=clock, name="to.db") as target:
+            await is_whole_after_copying(source, target)
+            await target.journal.keeper.end_copy_of(source.journal.keeper)
+        assert await begun(tmp_path, clock, unknown) == "perform first_attempt"
+
+
+async def test_a_copy_marks_the_namespace_that_it_goes_into_whatever_the_others_hold(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with another_journal(tmp_path, clock) as source:
+        await source.begin()
+        assert await begun(tmp_path, clock, source, namespace="team") == "perform first_attempt"
+        async with open_desk(tmp_path, clock=clock, name="to.db") as target:
+            await target.journal.keeper.begin_copy_of(source.journal.keeper)
+        assert await begun(tmp_path, clock, source) == "ask history_gap"
+        other = source.at("other", run="other")
+        assert await begun(tmp_path, clock, other, namespace="team") == "perform first_attempt"
+
+
+async def test_a_gap_that_was_accepted_during_a_copy_is_over_when_it_ends(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with another_journal(tmp_path, clock) as source:
+        await source.begin()
+        async with open_desk(tmp_path, clock=clock, name="to.db") as target:
+            await target.journal.keeper.begin_copy_of(source.journal.keeper)
+        async with open_desk(tmp_path, clock=clock, name="to.db") as target:
+            await target.journal.keeper.accept_gap("one", as_caller(PERSON))
+            await is_whole_after_copying(source, target)
+            await target.journal.keeper.end_copy_of(source.journal.keeper)
+        unknown = source.at("unknown", run="unknown")
+        assert await begun(tmp_path, clock, unknown) == "perform first_attempt"
+        assert await begun(tmp_path, clock, unknown, namespace="team") == "perform first_attempt"
 
 
 async def test_the_mark_of_lost_history_goes_along_into_an_empty_journal_and_into_no_other(
@@ -382,7 +442,7 @@ async def test_the_mark_of_lost_history_goes_along_into_an_empty_journal_and_int
         assert plain_sql(tmp_path / "empty.db", RESTORES) == [*moments, (clock.at, clock.at)]
         async with open_desk(tmp_path, clock=clock, name="empty.db") as empty:
             await is_whole_after_copying(source, empty)
-            await empty.journal.keeper.end_copy()
+            await empty.journal.keeper.end_copy_of(source.journal.keeper)
         assert plain_sql(tmp_path / "empty.db", RESTORES) == moments
         async with open_desk(tmp_path, clock=clock, name="empty.db") as empty:
             await empty.journal.keeper.begin_copy_of(source.journal.keeper)

@@ -23,6 +23,7 @@ OF_A_NAMESPACE = {
     "grants",
     "authority_requests",
     "accepted_gaps",
+    "namespace_restores",
     "tokens",
     "compactions",
 }

@@ -8,7 +8,7 @@ set back.
 
 What no run holds stays where it is: permissions and requests, and what a person accepted as lost. Only what
 permits nothing goes along, since without it effects would be permitted again: the mark that a journal lacks
-history, and when conversations were compacted.
+history (`lost_history`), and when conversations were compacted.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING
 from counterfoil.store.compacting import copy_compactions
 from counterfoil.store.copied_parts import Part, read_part
 from counterfoil.store.domain.commands import Caller
-from counterfoil.store.domain.instants import rfc3339
 from counterfoil.store.domain.model import Operation
-from counterfoil.store.errors import Forbidden, InvalidArgument, JournalUnavailable
+from counterfoil.store.errors import InvalidArgument, JournalUnavailable
 from counterfoil.store.given_runs import RunReader, Standing
 from counterfoil.store.importing import Conflict, RunImport
 from counterfoil.store.protocol import Connection, Row
@@ -31,7 +30,7 @@ from counterfoil.store.viewing import Viewer, runs_by_name
 if TYPE_CHECKING:
     from counterfoil.store.journal_identity import JournalIdentity
 
-__all__ = ["Copied", "Copier", "Progress", "begin_copy", "end_copy", "is_one_log"]
+__all__ = ["Copied", "Copier", "Progress", "is_one_log"]
 
 _MOST_TRIES = 5
 _MOST_EVIDENCE_BYTES = 256 * 1024 * 1024
@@ -73,72 +72,6 @@ class Copied:
     def changed(self) -> bool:
         """True where anything was added."""
         return bool(self.events or self.receipts or self.findings or self.doubts)
-
-
-async def begin_copy(source: Viewer, target: Viewer) -> None:
-    """Mark a journal that holds no run yet as one that lacks history, until a copy into it has ended.
-
-    A run that has not come yet is one that it does not know: begun there, it would be performed a second
-    time. Marked, it answers `ask: history_gap`, as a restored journal does, for ever if the copy never ends.
-    What the journal that is copied lacks by itself, the other one is marked with for good. Whoever has a
-    marked journal open has to open it again, as after any restore.
-
-    Raises:
-        Forbidden: it is in use already and would not know what is lacking, or what is copied is a backup or
-            a copy that has not ended; nothing was changed.
-    """
-
-    async def told(connection: Connection) -> tuple[Row | None, Row | None]:
-        return await connection.fetch_one("read_backup"), await connection.fetch_one("newest_restore")
-
-    backup, restore = await source.database.read(told)
-    if backup is not None and backup["backed_up_at"] is not None:
-        raise Forbidden(
-            f"what is to be copied is a backup of {rfc3339(backup['backed_up_at'])}: it lacks what "
-            "came after that, and a copy would not know; nothing was copied",
-            fix="put it back with `counterfoil restore FILE --journal PLACE`, then copy that journal",
-        )
-    if restore is not None and _is_of_copy(restore):
-        raise Forbidden(
-            "what is to be copied is a copy that has not ended; nothing was copied",
-            fix="end it first, by the same `counterfoil copy` that began it",
-        )
-
-    async def mark(connection: Connection) -> bool:
-        newest = await connection.fetch_one("newest_restore")
-        is_new = await connection.fetch_one("first_run") is None
-        is_open = newest is not None and _is_of_copy(newest)
-        known = newest["restored_at"] if newest is not None and not is_open else 0
-        if restore is not None and known < restore["restored_at"]:
-            if not (is_new or is_open):
-                return False
-            await connection.execute("take_restore", dict(restore))
-        if is_new and not is_open:
-            earlier = [each["restored_at"] + 1 for each in (restore, newest) if each is not None]
-            at = max([target.now(connection).at, *earlier])
-            await connection.execute("save_restore", {"restored_at": at, "backed_up_at": at})
-        return True
-
-    if not await target.database.write(mark) and restore is not None:
-        raise Forbidden(
-            f"what is to be copied was restored at {rfc3339(restore['restored_at'])} and lacks history; the "
-            "journal to copy to is in use and would not know that; nothing was copied",
-            fix="copy to a journal that holds nothing yet",
-        )
-
-
-async def end_copy(target: Viewer) -> None:
-    """Take back the mark that `begin_copy` made; one whose gap somebody has accepted meanwhile stays."""
-
-    async def work(connection: Connection) -> None:
-        await connection.execute("end_copy")
-
-    await target.database.write(work)
-
-
-def _is_of_copy(restore: Row) -> bool:
-    """Tell whether a mark is that of a copy that has not ended: no backup is as late as what follows it."""
-    return bool(restore["restored_at"] == restore["backed_up_at"])
 
 
 async def is_one_log(source: Viewer, target: Viewer, theirs: Row, ours: Row) -> bool:

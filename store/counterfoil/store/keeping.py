@@ -10,13 +10,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from counterfoil.store.copy_check import Checked, compare
-from counterfoil.store.copying import Copied, Copier, Progress, begin_copy, end_copy
+from counterfoil.store.copying import Copied, Copier, Progress
 from counterfoil.store.domain.commands import Caller
 from counterfoil.store.domain.granting import NamespaceEvent, NamespaceEventKind
 from counterfoil.store.domain.instants import Instant, micros
 from counterfoil.store.errors import Forbidden, InvalidArgument, JournalUnavailable
 from counterfoil.store.exporting import Exporter
 from counterfoil.store.importing import Importer, Taken
+from counterfoil.store.lost_history import begin_copy, end_copy
 from counterfoil.store.namespace_log import accepted_in_log, append
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.pruning import Pruned, prune_run
@@ -171,16 +172,16 @@ class Keeper:
         return await Importer(self._view).take_in(spool, caller)
 
     async def begin_copy_of(self, other: "Keeper") -> None:
-        """Mark this journal before another one is copied into it; then open it anew. See `begin_copy`.
+        """Mark this namespace before one is copied into it; then open it anew. See `begin_copy`.
 
         Raises:
             Forbidden: it cannot be copied into this one; nothing was changed.
         """
-        await begin_copy(other._view, self._view)
+        await begin_copy(other._view, self._view, of=other._identity.id)
 
-    async def end_copy(self) -> None:
-        """Let what was copied count as whole: the last thing that is done; see `begin_copy`."""
-        await end_copy(self._view)
+    async def end_copy_of(self, other: "Keeper") -> None:
+        """Let what was copied of another journal count as whole: the last thing that is done."""
+        await end_copy(self._view, of=other._identity.id)
 
     async def copy_from(
         self, other: "Keeper", caller: Caller, *, tell: Callable[[Progress], None] = lambda _: None

@@ -1,7 +1,7 @@
 """Opens a journal: the one place that knows which databases there are."""
 
 import hmac
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -165,16 +165,16 @@ async def _journal(
         Forbidden: its secrets are compared under another key than `key`, where one is given.
     """
 
-    async def identity(connection: Connection) -> tuple[Row, Row | None]:
+    async def identity(connection: Connection) -> tuple[Row, Sequence[Row]]:
         row = await connection.fetch_one("read_journal")
         if row is None:
             raise JournalUnavailable(
                 f"{named} is corrupt: its own row is gone",
                 fix="stop; keep the file as it is, and restore a backup",
             )
-        return row, await connection.fetch_one("newest_restore")
+        return row, await connection.fetch_all("restores_of_namespace", {"namespace": namespace})
 
-    row, restore = await database.read(identity)
+    row, restores = await database.read(identity)
     try:
         secret = bytes.fromhex(row["secret"])
     except ValueError as error:
@@ -188,7 +188,7 @@ async def _journal(
             "journal only when it is made",
             fix="copy without the key, or to a place where no journal is yet",
         )
-    restored_at = None if restore is None else restore["restored_at"]
+    restored_at = restores[0]["restored_at"] if restores else None
     return Journal(
         database,
         identity=JournalIdentity(id=row["id"], created_at=row["created_at"], restored_at=restored_at),

@@ -1,8 +1,8 @@
 """`copy`: brings the runs of one journal into another, as often as one likes, and compares the two."""
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from counterfoil.store.copying import Copied
     from counterfoil.store.copying import Progress as Copying
     from counterfoil.store.importing import Conflict
+    from counterfoil.store.journal import Journal
 
 __all__ = ["copy"]
 
@@ -102,20 +103,29 @@ async def _copy_all(
                 f"FROM has other namespaces than {names[0]} ({', '.join(others[:10])}); nothing was copied",
                 fix="--all-namespaces copies every one of them; --namespace NAME copies that one alone",
             )
-        async with open_from(settings, key_of=theirs if with_key else None) as ours:
+        async with open_from(settings, key_of=theirs if with_key else None):
+            pass
+    for name in names:
+        async with _pair(request, source, name) as (theirs, ours):
             await ours.keeper.begin_copy_of(theirs.keeper)
     found = []
     for name in names:
-        async with (
-            _one(request, source, name).journal() as theirs,
-            open_from(_one(request, request.flags["journal"], name).settings) as ours,
-        ):
+        async with _pair(request, source, name) as (theirs, ours):
             copied, checked = await ours.keeper.copy_from(theirs.keeper, request.caller("copy"), tell=tell)
+            if _is_whole(copied, checked):
+                await ours.keeper.end_copy_of(theirs.keeper)
         found.append((name, copied, checked))
-    if all(_is_whole(copied, checked) for _, copied, checked in found):
-        async with open_from(settings) as ours:
-            await ours.keeper.end_copy()
     return found
+
+
+@asynccontextmanager
+async def _pair(request: Request, source: str, namespace: str) -> "AsyncIterator[tuple[Journal, Journal]]":
+    """Open one namespace of both journals, FROM and TO."""
+    async with (
+        _one(request, source, namespace).journal() as theirs,
+        open_from(_one(request, request.flags["journal"], namespace).settings) as ours,
+    ):
+        yield theirs, ours
 
 
 def _place(given: str) -> str:

@@ -15,7 +15,8 @@ from counterfoil.store.statements import Statement, StatementRefused
 
 __all__ = ["Transaction"]
 
-_APPENDS, _MARKS = "append_event", "save_restore"
+_APPENDS = "append_event"
+_MARKS = frozenset(("save_restore", "take_restore", "remove_restore_of_copy"))
 
 _FEW = 4
 """Up to so many rows are sent one by one; more in a pipeline, where the driver logs each lost race."""
@@ -55,7 +56,7 @@ class Transaction:
         self.appended: Mapping[str, Any] | None = None
         """The last event that `work` appended to the log of a run. Events are never changed nor removed."""
         self.has_marked = False
-        """Whether `work` itself marked the journal as restored."""
+        """Whether `work` itself marked the journal as restored, or took a mark back."""
 
     def now(self, local: Reading) -> Reading:
         """Give the moment at which the transaction began, by the server's clock."""
@@ -100,7 +101,7 @@ class Transaction:
             cursor = await answered(session.execute(sql, parameters or {}), self._patience)
             if name == _APPENDS:
                 self.appended = parameters
-            self.has_marked = self.has_marked or name == _MARKS
+            self.has_marked = self.has_marked or name in _MARKS
             if cursor.description is None:
                 return [], cursor.rowcount
             return await cursor.fetchall(), cursor.rowcount

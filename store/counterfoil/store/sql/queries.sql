@@ -874,7 +874,7 @@ WHERE namespace = :namespace AND (grant_id, operation) IN (
     SELECT grant_id, operation FROM grant_uses WHERE namespace = :namespace AND run = :run);
 
 -- name: newest_restore
--- At most one row: when this journal was last put back from a backup, and of which moment that was.
+-- At most one row: the latest mark of lost history, of whatever namespace.
 SELECT restored_at, backed_up_at FROM restores ORDER BY restored_at DESC LIMIT 1;
 
 -- name: take_restore
@@ -882,11 +882,40 @@ SELECT restored_at, backed_up_at FROM restores ORDER BY restored_at DESC LIMIT 1
 INSERT INTO restores (restored_at, backed_up_at) VALUES (:restored_at, :backed_up_at)
 ON CONFLICT DO NOTHING;
 
--- name: end_copy
--- The mark of a copy that has not ended goes: it names one moment twice. One that somebody accepted stays.
+-- name: restores_of_namespace
+-- The marks of lost history that count in a namespace, the newest first: those of all, and those of its own.
+SELECT restores.restored_at, restores.backed_up_at, own.copy_of
+FROM restores
+LEFT JOIN namespace_restores AS own
+    ON own.namespace = :namespace AND own.restored_at = restores.restored_at
+WHERE (own.namespace IS NOT NULL AND own.ended_at IS NULL)
+    OR NOT EXISTS (SELECT 1 FROM namespace_restores AS any_of WHERE any_of.restored_at = restores.restored_at)
+ORDER BY restores.restored_at DESC;
+
+-- name: bind_restore
+-- A mark that was just made, or is other namespaces' already, counts in this one too; it may do so already.
+INSERT INTO namespace_restores (namespace, restored_at, copy_of)
+VALUES (:namespace, :restored_at, :copy_of)
+ON CONFLICT (namespace, restored_at) DO NOTHING;
+
+-- name: end_restore_of_copy
+-- The mark of one copy counts no longer. It stays on file, since somebody may have accepted its gap.
+UPDATE namespace_restores SET ended_at = :ended_at
+WHERE namespace = :namespace AND restored_at = :restored_at;
+
+-- name: unbind_restore
+-- The binding of a mark of a copy goes where nobody has accepted its gap.
+DELETE FROM namespace_restores
+WHERE namespace = :namespace
+    AND restored_at = :restored_at
+    AND NOT EXISTS (SELECT 1 FROM accepted_gaps WHERE accepted_gaps.restored_at = :restored_at);
+
+-- name: remove_restore_of_copy
+-- And then the mark itself, which names one moment twice and is no other namespace's.
 DELETE FROM restores
-WHERE restored_at = backed_up_at
-    AND NOT EXISTS (SELECT 1 FROM accepted_gaps WHERE accepted_gaps.restored_at = restores.restored_at);
+WHERE restored_at = :restored_at
+    AND restored_at = backed_up_at
+    AND NOT EXISTS (SELECT 1 FROM namespace_restores WHERE namespace_restores.restored_at = :restored_at);
 
 -- name: save_restore
 -- One row per restore; its moment names it.
@@ -956,8 +985,8 @@ LIMIT :most;
 SELECT digest, body, stored_at FROM bodies WHERE namespace = :namespace AND run = :run AND digest = :digest;
 
 -- name: first_run
--- At most one row, of whatever namespace: whether a journal holds anything yet.
-SELECT run FROM runs LIMIT 1;
+-- At most one row: whether a namespace holds anything yet.
+SELECT run FROM runs WHERE namespace = :namespace LIMIT 1;
 
 -- name: namespaces_on_file
 -- Every namespace that has runs.
