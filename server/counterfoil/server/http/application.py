@@ -29,6 +29,7 @@ from counterfoil.server.http.metrics import Metrics
 from counterfoil.server.http.principals import Principal
 from counterfoil.server.http.rates import Rates
 from counterfoil.server.http.scraping import Scraping
+from counterfoil.server.http.session_seals import SessionSeals
 from counterfoil.server.http.settings import HttpSettings
 from counterfoil.server.logs import logger
 from counterfoil.server.scopes import SCOPES
@@ -54,6 +55,7 @@ def build_application(
     settings: HttpSettings,
     security: TransportSecuritySettings,
     who: TokenVerifier | Principal,
+    seals: SessionSeals,
     rates: Rates,
     health: Health,
     metrics: Metrics,
@@ -77,6 +79,7 @@ def build_application(
         StreamableHTTPASGIApp(manager),
         tools=tools,
         longest_body=settings.max_body_bytes,
+        seals=seals,
         metadata_url=None if metadata is None else str(metadata),
     )
     bounded = rates.bounding(gate)
