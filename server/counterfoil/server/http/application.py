@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from counterfoil.server.http.bearers import TellingBackend, answer_cannot_tell
 from counterfoil.server.http.draining import Drain
+from counterfoil.server.http.exact_integers import serve_as_judged
 from counterfoil.server.http.gate import Gate
 from counterfoil.server.http.health import Health
 from counterfoil.server.http.metrics import Metrics
@@ -66,6 +67,7 @@ def build_application(
 
     `who` tells whose a token is, or is who calls where nobody has to say who they are.
     """
+    server.middleware.insert(0, serve_as_judged)
     manager = StreamableHTTPSessionManager(
         server,
         stateless=True,

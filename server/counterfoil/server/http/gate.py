@@ -1,6 +1,7 @@
 """Lets a request of `/mcp` in: one POST, a body within its limit, one sound message, a scope that covers it.
 
-The body is judged as a line of stdin is (`wire.py`), and goes on to the SDK byte for byte as it was judged.
+The body is judged as a line of stdin is (`wire.py`), and goes on to the SDK byte for byte as it was judged,
+but for integers that the SDK cannot read (`exact_integers.py`).
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from counterfoil.server.access import scope_of_method, scope_of_tool
 from counterfoil.server.http.answers import insufficient_scope, rpc_answer, too_large
+from counterfoil.server.http.exact_integers import body_for_sdk
 from counterfoil.server.http.principals import Principal, principal_of
 from counterfoil.server.http.session_seals import SessionSeals
 from counterfoil.server.http.sessions import SESSION_HEADER, new_session_id
@@ -86,6 +88,8 @@ class Gate:
                 session_id = await self._seals.sealed(new_session_id(message.params or {}), principal)
                 # Without a journal it gets no id: each of its calls then stands alone.
                 send = send if session_id is None else _naming_session(send, session_id)
+        if isinstance(judged, WireMessage):
+            body = body_for_sdk(scope, body, judged.content)
         await self._app(scope, _replayed(body, receive), send)
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
