@@ -144,6 +144,29 @@ async def test_a_body_is_judged_as_a_line_of_stdin_is(
     assert problem in fault["message"]
 
 
+@pytest.mark.parametrize("version", ["2025-06-18", "2026-07-28"])
+async def test_an_integer_is_taken_exactly_whatever_its_size(
+    workers: tuple[HttpServer, HttpServer], version: str
+) -> None:
+    digits = "7" * 20_000
+    make = call if version == "2025-06-18" else modern_call
+    key = f"long {version}"
+    body = make(1, **{**EFFECT, "key": key, "target": key}, args={"amount": "DIGITS"})
+    sent = json.dumps(body).replace('"DIGITS"', digits).encode()
+    headers = {**modern_headers("begin_operation"), "mcp_protocol_version": version}
+    begun = workers[0].post(sent, **headers).json()["result"]["structuredContent"]
+    assert begun["next"] == "perform"
+    other = sent.replace(digits.encode(), digits[:-1].encode() + b"8")
+    assert workers[0].post(other, **headers).json()["result"]["structuredContent"]["next"] == "stop"
+    check = make(2, "check_operation", run=EFFECT["run"], key=key, detail="args")
+    answer = workers[1].post(check, **{**headers, "mcp_name": "check_operation"})
+    assert answer.status_code == 200
+    assert "7" * 1_000 in answer.text
+    too_long = sent.replace(digits.encode(), b"7" * 70_000)
+    refused = workers[0].post(too_long, **headers).json()["result"]
+    assert (refused["isError"], "65536 digits" in refused["content"][0]["text"]) == (True, True)
+
+
 @pytest.mark.parametrize(
     ("body", "status"),
     [

@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from counterfoil.server.http.bearers import TellingBackend, answer_cannot_tell
 from counterfoil.server.http.channels import speaking
 from counterfoil.server.http.draining import Drain
+from counterfoil.server.http.exact_integers import serve_as_judged
 from counterfoil.server.http.gate import Gate
 from counterfoil.server.http.health import Health
 from counterfoil.server.http.metrics import Metrics
@@ -32,6 +33,7 @@ from counterfoil.server.http.principals import Principal
 from counterfoil.server.http.questions import Questions
 from counterfoil.server.http.rates import Rates
 from counterfoil.server.http.scraping import Scraping
+from counterfoil.server.http.session_seals import SessionSeals
 from counterfoil.server.http.settings import HttpSettings
 from counterfoil.server.http.streams import streaming
 from counterfoil.server.logs import logger
@@ -58,6 +60,7 @@ def build_application(
     settings: HttpSettings,
     security: TransportSecuritySettings,
     who: TokenVerifier | Principal,
+    seals: SessionSeals,
     rates: Rates,
     health: Health,
     metrics: Metrics,
@@ -70,6 +73,7 @@ def build_application(
     """
     questions = Questions(drain) if settings.sticky else None
     server.middleware.insert(0, speaking(questions))
+    server.middleware.insert(0, serve_as_judged)
     manager = StreamableHTTPSessionManager(
         server,
         stateless=True,
@@ -84,6 +88,7 @@ def build_application(
         tools=tools,
         longest_body=settings.max_body_bytes,
         questions=questions,
+        seals=seals,
         metadata_url=None if metadata is None else str(metadata),
     )
     bounded = rates.bounding(gate)

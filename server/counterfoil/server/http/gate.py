@@ -1,6 +1,7 @@
 """Lets a request of `/mcp` in: one POST, a body within its limit, one sound message, a scope that covers it.
 
-The body is judged as a line of stdin is (`wire.py`), and goes on to the SDK byte for byte as it was judged.
+The body is judged as a line of stdin is (`wire.py`), and goes on to the SDK byte for byte as it was judged,
+but for integers that the SDK cannot read (`exact_integers.py`).
 """
 
 from collections.abc import Sequence
@@ -14,8 +15,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from counterfoil.server.access import scope_of_method, scope_of_tool
 from counterfoil.server.http.answers import insufficient_scope, rpc_answer, too_large
+from counterfoil.server.http.exact_integers import body_for_sdk
 from counterfoil.server.http.principals import Principal, principal_of
 from counterfoil.server.http.questions import Questions, asked_by
+from counterfoil.server.http.session_seals import SessionSeals
 from counterfoil.server.http.sessions import SESSION_HEADER, new_session_id
 from counterfoil.server.logs import logger
 from counterfoil.server.wire import Message as WireMessage
@@ -26,6 +29,9 @@ __all__ = ["LONGEST_BODY_SECONDS", "Gate"]
 
 LONGEST_BODY_SECONDS = 60
 """Within which a body has to be there: the largest one in that time is 70 kB a second."""
+
+_BY_CONNECTION = ("tools/call", "resources/read")
+"""The requests whose answer depends on the caller's connection; no other one need wait for a journal."""
 
 
 class Gate:
@@ -38,12 +44,14 @@ class Gate:
         tools: Sequence[ToolSpecification],
         longest_body: int,
         questions: Questions | None,
+        seals: SessionSeals,
         metadata_url: str | None,
     ) -> None:
         self._app = app
         self._tools = {tool.name: tool for tool in tools}
         self._longest_body = longest_body
         self._questions = questions
+        self._seals = seals
         self._metadata_url = metadata_url
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -71,17 +79,25 @@ class Gate:
             await rpc_answer(message.answer)(scope, receive, send)
             return
         principal = principal_of(Request(scope))
+        if isinstance(message, JSONRPCRequest) and message.method not in _BY_CONNECTION:
+            self._seals.drop(scope)
+        else:
+            await self._seals.admit(scope, principal)
         if isinstance(message, JSONRPCRequest):
             if (missing := self._missing_scope(message, principal)) is not None:
                 await insufficient_scope(message.id, missing, self._metadata_url)(scope, receive, send)
                 return
             if message.method == "initialize":
-                send = _naming_session(send, new_session_id(message.params or {}))
+                session_id = await self._seals.sealed(new_session_id(message.params or {}), principal)
+                # Without a journal it gets no id: each of its calls then stands alone.
+                send = send if session_id is None else _naming_session(send, session_id)
         elif isinstance(message, JSONRPCResponse | JSONRPCError) and self._questions is not None:
             taken = self._questions.take(message, asked_by(Request(scope)))
             if taken is not None:
                 await taken(scope, receive, send)
                 return
+        if isinstance(judged, WireMessage):
+            body = body_for_sdk(scope, body, judged.content)
         await self._app(scope, _replayed(body, receive), send)
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes | None:

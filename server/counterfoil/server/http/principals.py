@@ -1,5 +1,6 @@
 """Says who sent a request: the principal and namespace that a token stands for, and nothing else does."""
 
+import hashlib
 import secrets
 from dataclasses import dataclass
 
@@ -53,7 +54,8 @@ def principal_of(connection: HTTPConnection) -> Principal:
 def client_of(connection: HTTPConnection, principal: Principal) -> ClientInfo:
     """Give what the transport knows of whoever sends a request.
 
-    A connection is what the session's id names, within its principal. A request without one is a connection
+    A connection is what the session's id names, within its principal; it is told as a digest, since the name
+    itself is its client's alone. A request without one is a connection
     of its own: a holder is then known by its conversation only, and never taken for another that has the
     same token.
     """
@@ -63,7 +65,7 @@ def client_of(connection: HTTPConnection, principal: Principal) -> ClientInfo:
             connection=f"http-call-{secrets.token_hex(8)}", is_lasting=False, principal=principal.name
         )
     return ClientInfo(
-        connection=f"http-{session.name}",
+        connection=f"http-{hashlib.sha256(session.name.encode()).hexdigest()[:32]}",
         principal=principal.name,
         client=session.client,
         client_version=session.client_version,

@@ -30,6 +30,7 @@ from counterfoil.server.http.metrics import Metrics
 from counterfoil.server.http.principals import local_principal
 from counterfoil.server.http.rates import Rates
 from counterfoil.server.http.scraping import Scraping
+from counterfoil.server.http.session_seals import SessionSeals
 from counterfoil.server.http.settings import HttpSettings
 from counterfoil.server.http.surroundings import check_surroundings, security_of
 from counterfoil.server.http.tenants import Tenants
@@ -90,6 +91,7 @@ async def _serve(
             return cast("Journal", await journals.get())
 
         metrics = Metrics(opened, drain, version=version)
+        tenants = Tenants(opened)
         server = build_server(
             journals.get,
             client=ClientInfo(connection="http"),
@@ -102,7 +104,7 @@ async def _serve(
                 extra_names=settings.redact_names,
                 patterns=settings.redact_patterns,
             ),
-            access=Tenants(opened).access_of,
+            access=tenants.access_of,
             heard=metrics.heard,
         )
         application = build_application(
@@ -111,6 +113,7 @@ async def _serve(
             settings=http,
             security=security_of(address, http),
             who=_verifier(http, opened) if http.is_authenticated else local_principal(settings.namespace),
+            seals=SessionSeals(tenants.journal_of),
             rates=Rates(per_second=http.calls_per_second, burst=http.burst, clock=time.monotonic),
             health=Health(opened, drain),
             metrics=metrics,

@@ -3,7 +3,8 @@
 A client of that era sends the id that it was given at `initialize` with every request, to whichever worker.
 So it tells one connection from another, which is what a holder is known by where no conversation is named
 (CONTRACT.md, section 1), and brings the client's name along, which only `initialize` says. It opens nothing:
-whoever sends another's id is still the principal of their own token.
+whoever sends another's id is still the principal of their own token. Nor does an id count on its own: on the
+wire it carries a seal (`session_seals.py`), and is read here only behind that.
 """
 
 import base64
