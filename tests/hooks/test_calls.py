@@ -207,6 +207,7 @@ def _is_taken(given: object, *, tool: str = "Bash", **begun: object) -> bool:
     known = {"operation": "op_1", "run": RUN, "key": "k", "attempt": 1, "connection": "mcp-1"}
     live = LiveAttempt(**known, action=begun["action"], target=begun.get("target"), args=begun.get("args"))
     held = HeldAttempt(
+        goes_on=False,
         **known,
         state=State.IN_PROGRESS,
         is_live=True,

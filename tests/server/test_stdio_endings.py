@@ -1,31 +1,67 @@
 """Whatever ends the server, the process is gone within two seconds, with code 0."""
 
+import functools
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stdio_process import FOLDER, WAIT_SECONDS, StdioProcess, call, modern_call
 
 PROMISE_SECONDS = 2.0
+TRIES = 3
+"""So often an ending may be late, where a machine is busy with other tests; a late server always is."""
 SIGNALS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+
+
+class Late(AssertionError):
+    """The process was gone too late, this time."""
+
+
+def in_time(test: Callable[..., None]) -> Callable[..., None]:
+    """Let a test that measures an ending try again where it was late, and fail where it always is."""
+
+    @functools.wraps(test)
+    def tried(*arguments: Any, **named: Any) -> None:
+        for number in range(TRIES):
+            try:
+                test(*arguments, **named)
+            except Late:
+                if number == TRIES - 1:
+                    raise
+            else:
+                return
+
+    return tried
+
+
+def hold_promise(seconds: float) -> None:
+    """Hold how long an ending took against the promise."""
+    if seconds >= PROMISE_SECONDS:
+        raise Late(f"gone after {seconds:.1f} s")
+
+
 BEGIN = {"run": "weekly-report/2026-W48", "key": "email:alice", "action": "mail.send"}
 
 
 @pytest.mark.parametrize("number", [None, *SIGNALS])
+@in_time
 def test_an_idle_server_ends_at_once(number: signal.Signals | None) -> None:
     with StdioProcess() as process:
         process.initialize()
         code, seconds = process.end_by(number)
         assert code == 0
-        assert seconds < PROMISE_SECONDS
+        hold_promise(seconds)
         assert "Traceback" not in process.errors()
 
 
 @pytest.mark.parametrize("number", [None, *SIGNALS])
+@in_time
 def test_a_server_with_a_call_under_way_ends_in_time(number: signal.Signals | None) -> None:
     with StdioProcess() as process:
         process.initialize()
@@ -33,9 +69,10 @@ def test_a_server_with_a_call_under_way_ends_in_time(number: signal.Signals | No
         assert process.ask(call(2, **BEGIN))["id"] == 2  # so that call 1 has been taken
         code, seconds = process.end_by(number)
         assert code == 0
-        assert seconds < PROMISE_SECONDS
+        hold_promise(seconds)
 
 
+@in_time
 def test_two_signals_in_a_row_end_it_as_one_does() -> None:
     with StdioProcess() as process:
         process.initialize()
@@ -44,16 +81,17 @@ def test_two_signals_in_a_row_end_it_as_one_does() -> None:
         process.process.send_signal(signal.SIGINT)
         code, seconds = process.end_by(signal.SIGINT)
         assert code == 0
-        assert seconds < PROMISE_SECONDS
+        hold_promise(seconds)
         assert "KeyboardInterrupt" not in process.errors()
 
 
+@in_time
 def test_a_signal_before_anybody_spoke_ends_it() -> None:
     with StdioProcess() as process:
         # The process may be anywhere between its very start and serving.
         code, seconds = process.end_by(signal.SIGTERM)
         assert code in (0, -signal.SIGTERM)
-        assert seconds < PROMISE_SECONDS
+        hold_promise(seconds)
 
 
 def test_calls_under_way_when_stdin_ends_are_still_answered() -> None:
@@ -86,6 +124,7 @@ def test_a_client_that_no_longer_reads_ends_the_server_quietly() -> None:
         assert "Traceback" not in process.errors()
 
 
+@in_time
 def test_a_client_that_stops_reading_in_the_middle_does_not_hold_the_process() -> None:
     with StdioProcess() as process:
         process.initialize()
@@ -94,7 +133,7 @@ def test_a_client_that_stops_reading_in_the_middle_does_not_hold_the_process() -
         process.wait_until_stdout_is_full()
         code, seconds = process.end_by(signal.SIGTERM)
         assert code == 0
-        assert seconds < PROMISE_SECONDS
+        hold_promise(seconds)
         assert "was closed" in process.errors()
 
 
@@ -207,6 +246,7 @@ def test_a_broken_journal_is_told_by_each_tool_and_the_server_stays() -> None:
 
 
 @pytest.mark.parametrize("number", [None, *SIGNALS])
+@in_time
 def test_a_journal_that_never_closes_is_cut_off_in_time(number: signal.Signals | None) -> None:
     """J-9: the last resort, where closing hangs.
 
@@ -217,7 +257,7 @@ def test_a_journal_that_never_closes_is_cut_off_in_time(number: signal.Signals |
         assert process.ask(call(1, **BEGIN))["result"]["isError"] is False
         code, seconds = process.end_by(number)
         assert code == 0
-        assert seconds < PROMISE_SECONDS
+        hold_promise(seconds)
 
 
 def test_an_unforeseen_error_is_logged_without_its_message() -> None:
