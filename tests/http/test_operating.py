@@ -203,16 +203,19 @@ async def test_the_answer_to_a_question_of_one_worker_may_go_to_another(tmp_path
     configuration = f'{TOKENS}[[authority]]\naction = "pay.*"\nrequire = "grant"\n'
     place = tmp_path / "journal.db"
     token = await issue_token(place, "team", "boss")
+    others = await issue_token(place, "team", "other-boss")
     given = {"folder": tmp_path, "configuration": configuration}
     with HttpServer(place, **given) as one, HttpServer(place, **given) as two:
 
-        def ask(server: HttpServer, tool: str, more: dict[str, Any], **arguments: Any) -> dict[str, Any]:
+        def ask(
+            server: HttpServer, tool: str, more: dict[str, Any], *, by: str = token, **arguments: Any
+        ) -> dict[str, Any]:
             request = modern_call(1, tool, **arguments)
             meta = request["params"]["_meta"]
             meta["io.modelcontextprotocol/clientCapabilities"] = {"elicitation": {"form": {}}}
             request["params"].update(more)
             headers = {"mcp_protocol_version": "2026-07-28", "mcp_method": "tools/call", "mcp_name": tool}
-            return dict(server.post(request, authorization=f"Bearer {token}", **headers).json()["result"])
+            return dict(server.post(request, authorization=f"Bearer {by}", **headers).json()["result"])
 
         effect = {"run": "rent", "key": "pay", "action": "pay.send"}
         step = {"run": "rent", "key": "pay"}
@@ -223,6 +226,10 @@ async def test_the_answer_to_a_question_of_one_worker_may_go_to_another(tmp_path
         made_up = {"inputResponses": ticked, "requestState": "0" * 64}
         assert ask(two, "request_authority", made_up, **step)["resultType"] == "input_required"
         reply = {"inputResponses": ticked, "requestState": asked["requestState"]}
+        assert ask(two, "request_authority", reply, by=others, **step)["resultType"] == "input_required"
+        assert (
+            ask(two, "request_authority", reply, **step, why="all is well")["resultType"] == "input_required"
+        )
         answered = ask(two, "request_authority", reply, **step)["structuredContent"]
         assert (answered["next"], answered["grant"]["source"]) == ("begin", "elicitation")
         assert "token:boss" in answered["grant"]["granted_by"]

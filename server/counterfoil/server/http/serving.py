@@ -6,7 +6,6 @@ signal skips the notice. Then the journal is closed and the process ends with co
 """
 
 import contextlib
-import logging
 import secrets
 import signal
 import sys
@@ -32,7 +31,7 @@ from counterfoil.server.http.rates import Rates
 from counterfoil.server.http.scraping import Scraping
 from counterfoil.server.http.session_seals import SessionSeals
 from counterfoil.server.http.settings import HttpSettings
-from counterfoil.server.http.surroundings import check_surroundings, security_of
+from counterfoil.server.http.surroundings import check_surroundings, surroundings_of
 from counterfoil.server.http.tenants import Tenants
 from counterfoil.server.journals import Journals
 from counterfoil.server.logs import configure_logs, logger
@@ -65,8 +64,6 @@ def serve_http(settings: Settings, address_text: str, *, version: str = "") -> i
     check_surroundings(address, http)
     listener = listening_socket(address)
     configure_logs(settings.log_level)
-    # It writes each Host and Origin that it refuses, whatever stands there; here the fact is logged alone.
-    logging.getLogger("mcp.server.transport_security").setLevel(logging.ERROR)
     try:
         anyio.run(_serve, settings, http, address, listener, version)
     except Exception:
@@ -111,7 +108,7 @@ async def _serve(
             server,
             tools=tools,
             settings=http,
-            security=security_of(address, http),
+            surroundings=surroundings_of(address, http),
             who=_verifier(http, opened) if http.is_authenticated else local_principal(settings.namespace),
             seals=SessionSeals(tenants.journal_of),
             rates=Rates(per_second=http.calls_per_second, burst=http.burst, clock=time.monotonic),
