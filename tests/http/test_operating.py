@@ -185,18 +185,29 @@ async def test_calls_under_way_are_answered_after_the_signal_and_new_callers_are
         assert server.ended() == 0
 
 
-async def test_a_call_that_goes_on_for_ever_does_not_hold_the_stop(tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", [call, modern_call])
+async def test_a_call_that_goes_on_for_ever_is_cut_off_at_the_stop_and_told_so(
+    tmp_path: Path, make: Any
+) -> None:
     configuration = "[http]\ndrain_seconds = 1\n"
     with HttpServer(tmp_path / "journal.db", folder=tmp_path, configuration=configuration) as server:
         begun = answer_of(server.post(call(1, **EFFECT)))
-        check = call(2, "check_operation", operation=begun["operation"], wait_seconds=50)
+        check = make(2, "check_operation", operation=begun["operation"], wait_seconds=50)
+        version = "2026-07-28" if make is modern_call else "2025-06-18"
+        era = {"mcp_protocol_version": version, "mcp_method": "tools/call", "mcp_name": "check_operation"}
         with ThreadPoolExecutor(1) as other:
-            asked = other.submit(lambda: server.post(check))
+            asked = other.submit(lambda: server.post(check, **era))
             under_way = "counterfoil_requests_under_way"
             wait_until(lambda: metric(server.get("/metrics").text, under_way) == 1)
             server.stop()
             assert server.ended() == 0
-            assert asked.exception() is not None or asked.result().status_code >= 500
+            answer = asked.result()
+        assert (answer.status_code, answer.headers["connection"]) == (503, "close")
+        told = answer.json()
+        assert (told["id"], told["error"]["data"]["code"]) == (2, "journal_unavailable")
+        assert told["error"]["data"]["recorded"] is None
+        assert b"Traceback" not in server.said
+        assert b"ERROR" not in server.said
 
 
 async def test_the_answer_to_a_question_of_one_worker_may_go_to_another(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 from starlette.responses import Response
 
 from counterfoil.server.faults import fault_text, plain_fault
-from counterfoil.store.errors import Fault
+from counterfoil.store.errors import Fault, JournalUnavailable
 from counterfoil.tools.text import written
 
-__all__ = ["fault_answer", "insufficient_scope", "not_now", "rpc_answer", "too_large", "too_many"]
+__all__ = ["cut_off", "fault_answer", "insufficient_scope", "not_now", "rpc_answer", "too_large", "too_many"]
 
 _INVALID_REQUEST, _INTERNAL_ERROR = -32600, -32603
 _FORBIDDEN_FIX = "do not perform the effect; ask whoever gave you the token for one with this scope"
@@ -46,6 +46,18 @@ def too_many(seconds: int) -> Response:
 def not_now(fault: Fault) -> Response:
     """Refuse a request of which it cannot be told whose it is, since what would tell cannot be reached."""
     return _error(503, fault_text(fault, duty="Do not perform the effect."), headers={"Retry-After": "1"})
+
+
+def cut_off(request_id: str | int | None) -> Response:
+    """Answer a request that was not done when the process had to end."""
+    fault = JournalUnavailable(
+        "the server ended before it had carried this out",
+        fix="check_operation shows what is on record",
+        retryable=True,
+        recorded=None,
+    )
+    text = fault_text(fault, duty="Do not perform the effect.")
+    return _error(503, text, request_id=request_id, headers={"Retry-After": "1"})
 
 
 def insufficient_scope(request_id: str | int, scope: str, metadata_url: str | None) -> Response:

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from counterfoil.server.access import scope_of_method, scope_of_tool
 from counterfoil.server.http.answers import insufficient_scope, rpc_answer, too_large
+from counterfoil.server.http.draining import REQUEST_ID
 from counterfoil.server.http.exact_integers import body_for_sdk
 from counterfoil.server.http.principals import Principal, principal_of
 from counterfoil.server.http.session_seals import SessionSeals
@@ -92,6 +93,7 @@ class Gate:
             if (missing := self._missing_scope(message, principal)) is not None:
                 await insufficient_scope(message.id, missing, self._metadata_url)(scope, receive, send)
                 return
+            scope["state"][REQUEST_ID] = message.id
             if message.method == "initialize":
                 session_id = await self._seals.sealed(new_session_id(message.params or {}), principal)
                 # Without a journal it gets no id: each of its calls then stands alone.

@@ -2,10 +2,12 @@
 
 At the first SIGTERM, SIGINT or SIGHUP `/readyz` fails; after `notice_seconds`, in which a load balancer may
 see that, no connection is taken any more, and the calls under way have `drain_seconds` to answer. A second
-signal skips the notice. Then the journal is closed and the process ends with code 0.
+signal skips the notice. What is not done by then is cut off and told so; then the journal is closed and the
+process ends with code 0.
 """
 
 import contextlib
+import math
 import secrets
 import signal
 import sys
@@ -139,6 +141,10 @@ def _verifier(http: HttpSettings, journal: "Callable[[], Awaitable[Journal]]") -
     return Bearers(journal if http.tokens else None, jwt_tokens)
 
 
+_LAST_SECONDS = 2
+"""For telling whoever was cut off; after that their connections are dropped."""
+
+
 class _Worker(uvicorn.Server):
     """The server without its signal handlers, which end a process by the signal that it got."""
 
@@ -163,11 +169,11 @@ async def _run(
             server_header=False,
             proxy_headers=False,
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=max(1, round(http.drain_seconds)),
+            timeout_graceful_shutdown=math.ceil(http.drain_seconds) + _LAST_SECONDS,
         )
     )
     async with application.manager.run(), anyio.create_task_group() as tasks:
-        await tasks.start(_heed_signals, worker, drain, http.notice_seconds)
+        await tasks.start(_heed_signals, worker, drain, http)
         _tell_address(address, listener)
         await worker.serve(sockets=[listener])
         tasks.cancel_scope.cancel()
@@ -176,7 +182,7 @@ async def _run(
 async def _heed_signals(
     worker: uvicorn.Server,
     drain: Drain,
-    notice_seconds: float,
+    http: HttpSettings,
     *,
     task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -184,9 +190,13 @@ async def _heed_signals(
         task_status.started()
         await anext(signals)
         drain.announce()
-        with anyio.move_on_after(notice_seconds):
+        with anyio.move_on_after(http.notice_seconds):
             await anext(signals)
         worker.should_exit = True
+        with anyio.move_on_after(http.drain_seconds):
+            async for _ in signals:
+                pass
+        drain.cut_off()
         async for _ in signals:
             pass
 
