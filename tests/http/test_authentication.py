@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx2
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -20,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from counterfoil.server.scopes import APPROVE, READ, WRITE
 from counterfoil.store.domain.commands import CheckOperation, OperationRef
 from counterfoil.store.errors import NotFound
-from http_servers import HttpServer, connected, issue_token, operating
+from http_servers import WAIT_SECONDS, HttpServer, connected, issue_token, operating
 from journals import PERSON
 from stdio_process import call
 
@@ -175,6 +176,15 @@ async def test_whoever_brings_no_token_that_counts_is_told_where_to_get_one(
     assert metadata["scopes_supported"] == [READ, WRITE, APPROVE]
 
 
+async def test_of_two_tokens_none_counts(server: HttpServer, place: Path) -> None:
+    token = await issue_token(place, "ops", "twice", READ)
+    ours = ("authorization", f"Bearer {token}")
+    sound = [("content-type", "application/json"), ("accept", "application/json, text/event-stream"), ours]
+    for more, status in (([], 200), ([("authorization", "Bearer x")], 401), ([ours], 401)):
+        answer = httpx2.post(server.mcp, json=PING, headers=sound + more, timeout=WAIT_SECONDS)
+        assert answer.status_code == status
+
+
 async def test_a_revoked_token_is_refused_from_the_next_request_on(server: HttpServer, place: Path) -> None:
     token = await issue_token(place, "ops", "leaver")
     assert server.post(PING, **bearing(token)).status_code == 200
@@ -211,6 +221,9 @@ def forged(issuer: Issuer) -> dict[str, str]:
         "changed claims": f"{head}.{part(issuer.claims(scope=APPROVE))}.{signature}",
         "expired": issuer.token(exp=now - 60),
         "not yet valid": issuer.token(nbf=now + 600),
+        "an end that is a text": issuer.token(exp=str(now + 600)),
+        "an end that is a truth": issuer.token(exp=True),
+        "a beginning that is a text": issuer.token(nbf=str(now - 600)),
         "no end": issuer.token(exp=None),
         "another audience": issuer.token(aud="https://other.example/mcp"),
         "no audience": issuer.token(aud=None),

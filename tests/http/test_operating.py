@@ -185,34 +185,48 @@ async def test_calls_under_way_are_answered_after_the_signal_and_new_callers_are
         assert server.ended() == 0
 
 
-async def test_a_call_that_goes_on_for_ever_does_not_hold_the_stop(tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", [call, modern_call])
+async def test_a_call_that_goes_on_for_ever_is_cut_off_at_the_stop_and_told_so(
+    tmp_path: Path, make: Any
+) -> None:
     configuration = "[http]\ndrain_seconds = 1\n"
     with HttpServer(tmp_path / "journal.db", folder=tmp_path, configuration=configuration) as server:
         begun = answer_of(server.post(call(1, **EFFECT)))
-        check = call(2, "check_operation", operation=begun["operation"], wait_seconds=50)
+        check = make(2, "check_operation", operation=begun["operation"], wait_seconds=50)
+        version = "2026-07-28" if make is modern_call else "2025-06-18"
+        era = {"mcp_protocol_version": version, "mcp_method": "tools/call", "mcp_name": "check_operation"}
         with ThreadPoolExecutor(1) as other:
-            asked = other.submit(lambda: server.post(check))
+            asked = other.submit(lambda: server.post(check, **era))
             under_way = "counterfoil_requests_under_way"
             wait_until(lambda: metric(server.get("/metrics").text, under_way) == 1)
             server.stop()
             assert server.ended() == 0
-            assert asked.exception() is not None or asked.result().status_code >= 500
+            answer = asked.result()
+        assert (answer.status_code, answer.headers["connection"]) == (503, "close")
+        told = answer.json()
+        assert (told["id"], told["error"]["data"]["code"]) == (2, "journal_unavailable")
+        assert told["error"]["data"]["recorded"] is None
+        assert b"Traceback" not in server.said
+        assert b"ERROR" not in server.said
 
 
 async def test_the_answer_to_a_question_of_one_worker_may_go_to_another(tmp_path: Path) -> None:
     configuration = f'{TOKENS}[[authority]]\naction = "pay.*"\nrequire = "grant"\n'
     place = tmp_path / "journal.db"
     token = await issue_token(place, "team", "boss")
+    others = await issue_token(place, "team", "other-boss")
     given = {"folder": tmp_path, "configuration": configuration}
     with HttpServer(place, **given) as one, HttpServer(place, **given) as two:
 
-        def ask(server: HttpServer, tool: str, more: dict[str, Any], **arguments: Any) -> dict[str, Any]:
+        def ask(
+            server: HttpServer, tool: str, more: dict[str, Any], *, by: str = token, **arguments: Any
+        ) -> dict[str, Any]:
             request = modern_call(1, tool, **arguments)
             meta = request["params"]["_meta"]
             meta["io.modelcontextprotocol/clientCapabilities"] = {"elicitation": {"form": {}}}
             request["params"].update(more)
             headers = {"mcp_protocol_version": "2026-07-28", "mcp_method": "tools/call", "mcp_name": tool}
-            return dict(server.post(request, authorization=f"Bearer {token}", **headers).json()["result"])
+            return dict(server.post(request, authorization=f"Bearer {by}", **headers).json()["result"])
 
         effect = {"run": "rent", "key": "pay", "action": "pay.send"}
         step = {"run": "rent", "key": "pay"}
@@ -223,6 +237,10 @@ async def test_the_answer_to_a_question_of_one_worker_may_go_to_another(tmp_path
         made_up = {"inputResponses": ticked, "requestState": "0" * 64}
         assert ask(two, "request_authority", made_up, **step)["resultType"] == "input_required"
         reply = {"inputResponses": ticked, "requestState": asked["requestState"]}
+        assert ask(two, "request_authority", reply, by=others, **step)["resultType"] == "input_required"
+        assert (
+            ask(two, "request_authority", reply, **step, why="all is well")["resultType"] == "input_required"
+        )
         answered = ask(two, "request_authority", reply, **step)["structuredContent"]
         assert (answered["next"], answered["grant"]["source"]) == ("begin", "elicitation")
         assert "token:boss" in answered["grant"]["granted_by"]

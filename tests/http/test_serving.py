@@ -200,11 +200,52 @@ async def test_only_a_host_and_an_origin_that_count_are_served(
     workers: tuple[HttpServer, HttpServer],
 ) -> None:
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-    for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example:80"):
+    for host in (
+        "evil.example",
+        "evil.example:80",
+        "127.0.0.1.evil.example:80",
+        "127.0.0.1:18080.evil.example",
+        "127.0.0.1:",
+        "127.0.0.1:1@evil.example:80",
+    ):
         assert workers[0].post(ping, host=host).status_code == 421
-    assert workers[0].post(ping, origin="https://evil.example").status_code == 403
+    for origin in ("https://evil.example", "http://localhost:3000.evil.example", "https://localhost", "null"):
+        assert workers[0].post(ping, origin=origin).status_code == 403
     assert workers[0].post(ping, origin="http://localhost:3000").status_code == 200
-    assert workers[0].post(ping, host="localhost:8080").status_code == 200
+    for host in ("localhost:8080", "LOCALHOST:8080", "[::1]:8080"):
+        assert workers[0].post(ping, host=host).status_code == 200
+
+
+async def test_a_path_that_is_not_served_is_not_found_rather_than_redirected(
+    workers: tuple[HttpServer, HttpServer],
+) -> None:
+    for path in ("/mcp/", "/healthz/", "/metrics/"):
+        answer = workers[0].get(path, host="evil.example")
+        assert (answer.status_code, answer.headers.get("location")) == (404, None)
+
+
+@pytest.mark.parametrize(
+    ("content_type", "status"),
+    [
+        ("application/json", 200),
+        ("Application/JSON; charset=UTF-8", 200),
+        ('application/json;charset="utf-8"', 200),
+        ("application/jsonx", 415),
+        ("application/json; charset=utf-16", 415),
+        ("application/json, text/plain", 415),
+        ("text/plain", 415),
+        ("", 415),
+    ],
+)
+@pytest.mark.parametrize("version", ["2025-06-18", "2026-07-28"])
+async def test_only_what_calls_itself_json_is_read(
+    workers: tuple[HttpServer, HttpServer], content_type: str, status: int, version: str
+) -> None:
+    headers = {"mcp_protocol_version": version, "content_type": content_type}
+    listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": modern_call(1)["params"]}
+    if version == "2026-07-28":
+        headers["mcp_method"] = "tools/list"
+    assert workers[0].post(listing, **headers).status_code == status
 
 
 def test_an_answer_does_not_wait_for_an_acknowledgement() -> None:

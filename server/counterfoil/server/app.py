@@ -206,7 +206,7 @@ class _ToolCalls:
                 answer = await self._telemetry.watched(tool.name, tool.run, journal, arguments, caller)
             question = None if tool.question is None else tool.question(answer)
             if question is not None and tool.settle is not None and APPROVE in access.scopes:
-                reply = await ask(context, params, question, vouch=journal.vouch)
+                reply = await ask(context, params, question, asker=caller.principal, vouch=journal.vouch)
                 if isinstance(reply, InputRequiredResult):
                     return reply, "ask"
                 if reply is not None:

@@ -24,6 +24,7 @@ from mcp_types.version import is_version_at_least
 from pydantic import ValidationError
 
 from counterfoil.server.logs import logger
+from counterfoil.store.domain.canonical import canonical_json
 from counterfoil.tools.specification import Question
 
 __all__ = ["LONGEST_ASKING_SECONDS", "ask", "shows_forms"]
@@ -40,19 +41,21 @@ async def ask(
     params: CallToolRequestParams,
     question: Question,
     *,
+    asker: str,
     vouch: Callable[[str], str],
 ) -> InputRequiredResult | bool | None:
     """Give what the person said, what the client has to bring first, or None where nobody answered.
 
-    The state that travels through the client is what `vouch` gives for the question: an answer to another
-    one does not count, and whichever server of the journal gets the answer knows its own kind's question.
+    The state that travels through the client is what `vouch` gives for the question, the principal `asker`
+    that it goes through and the arguments of its call: an answer to anything else does not count, and
+    whichever server of the journal gets the answer knows its own kind's question.
     """
     if not shows_forms(context.session.client_capabilities):
         return None
     form = ElicitRequestFormParams(message=question.text, requested_schema=_form(question))
     if not is_version_at_least(context.protocol_version, _INPUT_REQUIRED_SINCE):
         return await _ask_now(context, form)
-    state = vouch(question.text)
+    state = vouch(canonical_json(["question", asker, params.arguments or {}, question.text]))
     reply = (params.input_responses or {}).get(_PERMIT)
     if reply is not None and hmac.compare_digest(state.encode(), (params.request_state or "").encode()):
         return _reply(reply)

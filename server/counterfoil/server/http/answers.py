@@ -7,10 +7,11 @@ from typing import Any
 from starlette.responses import Response
 
 from counterfoil.server.faults import fault_text, plain_fault
-from counterfoil.store.errors import Fault
+from counterfoil.store.errors import Fault, JournalUnavailable
 from counterfoil.tools.text import written
 
 __all__ = [
+    "cut_off",
     "fault_answer",
     "insufficient_scope",
     "no_such_question",
@@ -67,6 +68,18 @@ def no_such_question(*, is_elsewhere: bool) -> Response:
         return _error(421, plain_fault("not_found", problem, fix))
     problem = "no such question waits: it was answered, or its call is over"
     return _error(400, plain_fault("not_found", problem, "nothing was recorded; make the call again"))
+
+
+def cut_off(request_id: str | int | None) -> Response:
+    """Answer a request that was not done when the process had to end."""
+    fault = JournalUnavailable(
+        "the server ended before it had carried this out",
+        fix="check_operation shows what is on record",
+        retryable=True,
+        recorded=None,
+    )
+    text = fault_text(fault, duty="Do not perform the effect.")
+    return _error(503, text, request_id=request_id, headers={"Retry-After": "1"})
 
 
 def insufficient_scope(request_id: str | int, scope: str, metadata_url: str | None) -> Response:

@@ -15,10 +15,10 @@ from mcp.server.auth.routes import build_resource_metadata_url, create_protected
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
-from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.middleware.authentication import AuthenticationMiddleware
-from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, request_response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -36,6 +36,7 @@ from counterfoil.server.http.scraping import Scraping
 from counterfoil.server.http.session_seals import SessionSeals
 from counterfoil.server.http.settings import HttpSettings
 from counterfoil.server.http.streams import streaming
+from counterfoil.server.http.surroundings import Surroundings
 from counterfoil.server.logs import logger
 from counterfoil.server.scopes import SCOPES
 from counterfoil.tools.specification import ToolSpecification
@@ -58,7 +59,7 @@ def build_application(
     *,
     tools: Sequence[ToolSpecification],
     settings: HttpSettings,
-    security: TransportSecuritySettings,
+    surroundings: Surroundings,
     who: TokenVerifier | Principal,
     seals: SessionSeals,
     rates: Rates,
@@ -100,12 +101,12 @@ def build_application(
             backend=TellingBackend(who),
             on_error=answer_cannot_tell,
         )
-    served = drain.counting(_only_from(_telling_refusals(known, metrics), security))
+    served = drain.counting(_only_from(_telling_refusals(known, metrics), surroundings))
     routes = [
         Route(MCP_PATH, endpoint=_Endpoint(served)),
         Route("/healthz", health.alive, methods=["GET"]),
         Route("/readyz", health.ready, methods=["GET"]),
-        Route("/metrics", endpoint=_Endpoint(_only_from(request_response(scraping.answer), security))),
+        Route("/metrics", endpoint=_Endpoint(_only_from(request_response(scraping.answer), surroundings))),
     ]
     if oauth is not None and resource is not None:
         routes += create_protected_resource_routes(
@@ -114,7 +115,10 @@ def build_application(
             scopes_supported=list(SCOPES),
             resource_name="Counterfoil",
         )
-    return HttpApplication(asgi=Starlette(routes=routes), manager=manager)
+    asgi = Starlette(routes=routes)
+    # A redirect would repeat whatever Host was sent, and nothing has been held against it by then.
+    asgi.router.redirect_slashes = False
+    return HttpApplication(asgi=asgi, manager=manager)
 
 
 def _oauth(settings: HttpSettings) -> AuthSettings | None:
@@ -149,13 +153,18 @@ def _as_principal(app: ASGIApp, principal: Principal) -> ASGIApp:
     return known
 
 
-def _only_from(app: ASGIApp, security: TransportSecuritySettings) -> ASGIApp:
+def _only_from(app: ASGIApp, surroundings: Surroundings) -> ASGIApp:
     """Let a request on only with a Host and an Origin that count, against DNS rebinding and foreign pages."""
-    checks = TransportSecurityMiddleware(security)
 
     async def checked(scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = await checks.validate_request(Request(scope))
+        headers = Headers(scope=scope)
+        refusal: Response | None = None
+        if not surroundings.has_host(headers.getlist("host")):
+            refusal = PlainTextResponse("Invalid Host header", status_code=421)
+        elif not surroundings.has_origin(headers.getlist("origin")):
+            refusal = PlainTextResponse("Invalid Origin header", status_code=403)
         if refusal is not None:
+            # Not the value, which may be anything.
             logger.info("a request was refused for its Host or Origin")
         await (app if refusal is None else refusal)(scope, receive, send)
 

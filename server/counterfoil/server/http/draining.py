@@ -1,10 +1,16 @@
-"""Counts the requests under way, and knows whether the process is about to end."""
+"""Knows the requests under way and whether the process is about to end, and cuts off what outlasts that."""
 
 import anyio
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["Drain"]
+from counterfoil.server.http.answers import cut_off
+from counterfoil.server.logs import logger
+
+__all__ = ["REQUEST_ID", "Drain"]
+
+REQUEST_ID = "request id"
+"""Under which the state of a request has the id of its message, once that is known."""
 
 
 class Drain:
@@ -12,7 +18,7 @@ class Drain:
 
     def __init__(self) -> None:
         self._announced = anyio.Event()
-        self._under_way = 0
+        self._under_way: set[anyio.CancelScope] = set()
 
     @property
     def is_announced(self) -> bool:
@@ -22,11 +28,18 @@ class Drain:
     @property
     def under_way(self) -> int:
         """How many requests are being served now."""
-        return self._under_way
+        return len(self._under_way)
 
     def announce(self) -> None:
         """Say that the process is ending."""
         self._announced.set()
+
+    def cut_off(self) -> None:
+        """End what is still under way: whoever waits for it is told that nobody knows what became of it."""
+        if self._under_way:
+            logger.warning("%d requests were cut off", len(self._under_way))
+        for serving in tuple(self._under_way):
+            serving.cancel()
 
     async def wait_until_announced(self) -> None:
         """Wait for the end to be announced."""
@@ -40,15 +53,24 @@ class Drain:
         """
 
         async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+            state = scope.setdefault("state", {})
+            is_answered = False
+
             async def send_last(message: Message) -> None:
+                nonlocal is_answered
+                is_answered = True
                 if message["type"] == "http.response.start" and self.is_announced:
                     MutableHeaders(raw=message["headers"])["connection"] = "close"
                 await send(message)
 
-            self._under_way += 1
+            serving = anyio.CancelScope()
+            self._under_way.add(serving)
             try:
-                await app(scope, receive, send_last)
+                with serving:
+                    await app(scope, receive, send_last)
+                if serving.cancelled_caught and not is_answered:
+                    await cut_off(state.get(REQUEST_ID))(scope, receive, send_last)
             finally:
-                self._under_way -= 1
+                self._under_way.discard(serving)
 
         return counted

@@ -4,17 +4,19 @@ The body is judged as a line of stdin is (`wire.py`), and goes on to the SDK byt
 but for integers that the SDK cannot read (`exact_integers.py`).
 """
 
+import re
 from collections.abc import Sequence
 
 import anyio
 from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from counterfoil.server.access import scope_of_method, scope_of_tool
 from counterfoil.server.http.answers import insufficient_scope, rpc_answer, too_large
+from counterfoil.server.http.draining import REQUEST_ID
 from counterfoil.server.http.exact_integers import body_for_sdk
 from counterfoil.server.http.principals import Principal, principal_of
 from counterfoil.server.http.questions import Questions, asked_by
@@ -32,6 +34,8 @@ LONGEST_BODY_SECONDS = 60
 
 _BY_CONNECTION = ("tools/call", "resources/read")
 """The requests whose answer depends on the caller's connection; no other one need wait for a journal."""
+
+_JSON = re.compile(r'application/json\s*(;\s*charset=("utf-8"|utf-8)\s*)?', re.IGNORECASE)
 
 
 class Gate:
@@ -60,6 +64,11 @@ class Gate:
             # There are no streams to open and no sessions to end: every request stands alone.
             await Response(status_code=405, headers={"Allow": "POST"})(scope, receive, send)
             return
+        if not _is_json(Headers(scope=scope).getlist("content-type")):
+            await Response(status_code=415)(scope, receive, send)
+            return
+        # The SDK knows no other spelling.
+        MutableHeaders(scope=scope)["content-type"] = "application/json"
         try:
             with anyio.fail_after(LONGEST_BODY_SECONDS):
                 body = await self._body(scope, receive)
@@ -87,6 +96,7 @@ class Gate:
             if (missing := self._missing_scope(message, principal)) is not None:
                 await insufficient_scope(message.id, missing, self._metadata_url)(scope, receive, send)
                 return
+            scope["state"][REQUEST_ID] = message.id
             if message.method == "initialize":
                 session_id = await self._seals.sealed(new_session_id(message.params or {}), principal)
                 # Without a journal it gets no id: each of its calls then stands alone.
@@ -124,6 +134,11 @@ class Gate:
         if message.method == "tools/call" and isinstance(name, str) and name in self._tools:
             needed = scope_of_tool(self._tools[name])
         return needed if needed is not None and needed not in principal.scopes else None
+
+
+def _is_json(content_types: Sequence[str]) -> bool:
+    """Tell whether a body says that it is what it is judged as: JSON in UTF-8."""
+    return len(content_types) == 1 and _JSON.fullmatch(content_types[0].strip()) is not None
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

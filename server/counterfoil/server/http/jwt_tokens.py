@@ -19,6 +19,7 @@ __all__ = ["JwtTokens"]
 _FORM = re.compile(r"[A-Za-z0-9_-]{1,4000}(\.[A-Za-z0-9_-]{1,12000}){2}")
 _LONGEST_SUBJECT = 150
 _REQUIRED = ("exp", "iss", "aud", "sub")
+_TIMES = ("exp", "nbf", "iat")
 
 
 class JwtTokens:
@@ -64,6 +65,10 @@ class JwtTokens:
             leeway=self._settings.leeway_seconds,
             options={"require": list(_REQUIRED)},
         )
+        for name in _TIMES:
+            # PyJWT takes a text of digits too; RFC 7519 (section 2) has numbers.
+            if isinstance(claims.get(name, 0), bool) or not isinstance(claims.get(name, 0), int | float):
+                raise _RefusedError(f"its {name} is no number")
         return claims
 
     def _principal_token(self, claims: Mapping[str, Any]) -> PrincipalToken:

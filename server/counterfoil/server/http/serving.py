@@ -2,11 +2,12 @@
 
 At the first SIGTERM, SIGINT or SIGHUP `/readyz` fails; after `notice_seconds`, in which a load balancer may
 see that, no connection is taken any more, and the calls under way have `drain_seconds` to answer. A second
-signal skips the notice. Then the journal is closed and the process ends with code 0.
+signal skips the notice. What is not done by then is cut off and told so; then the journal is closed and the
+process ends with code 0.
 """
 
 import contextlib
-import logging
+import math
 import secrets
 import signal
 import sys
@@ -32,7 +33,7 @@ from counterfoil.server.http.rates import Rates
 from counterfoil.server.http.scraping import Scraping
 from counterfoil.server.http.session_seals import SessionSeals
 from counterfoil.server.http.settings import HttpSettings
-from counterfoil.server.http.surroundings import check_surroundings, security_of
+from counterfoil.server.http.surroundings import check_surroundings, surroundings_of
 from counterfoil.server.http.tenants import Tenants
 from counterfoil.server.journals import Journals
 from counterfoil.server.logs import configure_logs, logger
@@ -65,8 +66,6 @@ def serve_http(settings: Settings, address_text: str, *, version: str = "") -> i
     check_surroundings(address, http)
     listener = listening_socket(address)
     configure_logs(settings.log_level)
-    # It writes each Host and Origin that it refuses, whatever stands there; here the fact is logged alone.
-    logging.getLogger("mcp.server.transport_security").setLevel(logging.ERROR)
     try:
         anyio.run(_serve, settings, http, address, listener, version)
     except Exception:
@@ -111,7 +110,7 @@ async def _serve(
             server,
             tools=tools,
             settings=http,
-            security=security_of(address, http),
+            surroundings=surroundings_of(address, http),
             who=_verifier(http, opened) if http.is_authenticated else local_principal(settings.namespace),
             seals=SessionSeals(tenants.journal_of),
             rates=Rates(per_second=http.calls_per_second, burst=http.burst, clock=time.monotonic),
@@ -142,6 +141,10 @@ def _verifier(http: HttpSettings, journal: "Callable[[], Awaitable[Journal]]") -
     return Bearers(journal if http.tokens else None, jwt_tokens)
 
 
+_LAST_SECONDS = 2
+"""For telling whoever was cut off; after that their connections are dropped."""
+
+
 class _Worker(uvicorn.Server):
     """The server without its signal handlers, which end a process by the signal that it got."""
 
@@ -166,11 +169,11 @@ async def _run(
             server_header=False,
             proxy_headers=False,
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=max(1, round(http.drain_seconds)),
+            timeout_graceful_shutdown=math.ceil(http.drain_seconds) + _LAST_SECONDS,
         )
     )
     async with application.manager.run(), anyio.create_task_group() as tasks:
-        await tasks.start(_heed_signals, worker, drain, http.notice_seconds)
+        await tasks.start(_heed_signals, worker, drain, http)
         _tell_address(address, listener)
         await worker.serve(sockets=[listener])
         tasks.cancel_scope.cancel()
@@ -179,7 +182,7 @@ async def _run(
 async def _heed_signals(
     worker: uvicorn.Server,
     drain: Drain,
-    notice_seconds: float,
+    http: HttpSettings,
     *,
     task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -187,9 +190,13 @@ async def _heed_signals(
         task_status.started()
         await anext(signals)
         drain.announce()
-        with anyio.move_on_after(notice_seconds):
+        with anyio.move_on_after(http.notice_seconds):
             await anext(signals)
         worker.should_exit = True
+        with anyio.move_on_after(http.drain_seconds):
+            async for _ in signals:
+                pass
+        drain.cut_off()
         async for _ in signals:
             pass
 

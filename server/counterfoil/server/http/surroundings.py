@@ -1,16 +1,40 @@
 """Says whether an address may be served as configured, and with which Host and Origin requests count."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from urllib.parse import urlsplit
-
-from mcp.server.transport_security import TransportSecuritySettings
 
 from counterfoil.server.http.listening import ListenAddress
 from counterfoil.server.http.settings import HttpSettings
 from counterfoil.server.settings import SettingsError
 
-__all__ = ["check_surroundings", "security_of"]
+__all__ = ["Surroundings", "check_surroundings", "surroundings_of"]
 
 _LOCAL = ("localhost", "127.0.0.1", "[::1]")
+_LONGEST_PORT = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """The Host and Origin values that count, in lower case; one that ends in `:*` stands for every port."""
+
+    hosts: frozenset[str]
+    origins: frozenset[str]
+
+    def has_host(self, given: Sequence[str]) -> bool:
+        """Tell whether the Host headers of a request count: there is one, and it is one of these."""
+        return len(given) == 1 and _is_among(self.hosts, given[0])
+
+    def has_origin(self, given: Sequence[str]) -> bool:
+        """Tell whether the Origin headers of a request count: there is none, or one of these."""
+        return not given or (len(given) == 1 and _is_among(self.origins, given[0]))
+
+
+def _is_among(counting: frozenset[str], given: str) -> bool:
+    name = given.lower()
+    host, _, port = name.rpartition(":")
+    is_port = port.isascii() and port.isdigit() and len(port) <= _LONGEST_PORT
+    return name in counting or (is_port and f"{host}:*" in counting)
 
 
 def check_surroundings(address: ListenAddress, settings: HttpSettings) -> None:
@@ -35,7 +59,7 @@ def check_surroundings(address: ListenAddress, settings: HttpSettings) -> None:
         )
 
 
-def security_of(address: ListenAddress, settings: HttpSettings) -> TransportSecuritySettings:
+def surroundings_of(address: ListenAddress, settings: HttpSettings) -> Surroundings:
     """Give the Host and Origin values that count: those configured, and on loopback its own names."""
     hosts, origins = list(settings.hosts), list(settings.origins)
     if settings.url is not None:
@@ -46,4 +70,4 @@ def security_of(address: ListenAddress, settings: HttpSettings) -> TransportSecu
         for host in (*_LOCAL, address.host):
             hosts += [host, f"{host}:*"]
             origins += [f"http://{host}", f"http://{host}:*"]
-    return TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=origins)
+    return Surroundings(hosts=frozenset(map(str.lower, hosts)), origins=frozenset(map(str.lower, origins)))
