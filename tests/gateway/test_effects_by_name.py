@@ -12,7 +12,17 @@ from counterfoil.store.limits import Limits
 
 
 @pytest.mark.parametrize(
-    "tool", ["get_user", "listIssues", "search", "read-file", "describe.table", "fetch_URL", "countRows"]
+    "tool",
+    [
+        "get_user",
+        "listIssues",
+        "search",
+        "read-file",
+        "describe.table",
+        "fetch_URL",
+        "countRows",
+        "find_and_count",
+    ],
 )
 def test_a_name_that_begins_with_a_reading_verb_reads(tool: str) -> None:
     assert not has_effect(NO_RULE, tool, None)
@@ -25,6 +35,14 @@ def test_a_name_that_begins_with_a_reading_verb_reads(tool: str) -> None:
         "get_or_create",
         "run_query",
         "fetchAndDelete",
+        "check_out",
+        "find_and_refund",
+        "fetch_and_reply",
+        "lookup_or_register",
+        "view_and_approve",
+        "search_and_notify",
+        "get_and_frobnicate",
+        "list_and",
         "checkout",
         "listen",
         "",

@@ -34,8 +34,9 @@ async def keys(stand: Stand) -> list[str]:
     [
         BEGIN,
         replace(BEGIN, target=None, args={"to": "alice@example.com"}),
-        replace(BEGIN, target=None, action="send_mail"),
-        replace(BEGIN, target="mailto:Alice@Example.com", args={"to": "alice@example.com", "subject": "x"}),
+        replace(BEGIN, target=None, action="send_mail", args=ALICE),
+        replace(BEGIN, target="mailto:Alice@Example.com", args={"recipient": "alice@example.com"}),
+        replace(BEGIN, action="email.send"),
     ],
 )
 async def test_the_captured_receipt_goes_to_the_attempt_that_the_agent_began(
@@ -106,6 +107,12 @@ async def test_what_is_in_doubt_under_the_agents_key_is_not_done_under_the_gatew
         (replace(BEGIN, target="bob@example.com"), SAME),
         (replace(BEGIN, target=None, args={"to": "bob@example.com"}), SAME),
         (replace(BEGIN, action="disk.format", target=None), SAME),
+        (replace(BEGIN, action="disk.format", args=ALICE), SAME),
+        (replace(BEGIN, action="mail.delete", args=ALICE), SAME),
+        (replace(BEGIN, action="sms.send"), SAME),
+        (replace(BEGIN, target=None, action="send_mail"), SAME),
+        (replace(BEGIN, action="send_mail", target="bob@example.com"), SAME),
+        (replace(BEGIN, args={"to": "alice@example.com", "subject": "x"}), SAME),
         (BEGIN, ANOTHER),
     ],
 )

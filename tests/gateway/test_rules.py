@@ -51,6 +51,21 @@ async def test_only_identity_arguments_say_what_an_effect_is(tmp_path: Path) -> 
         assert (told(first)["key"], told(again)["replayed"]) == ("mail:alice", True)
 
 
+@pytest.mark.parametrize(("rules", "sent"), [([], 2), ([{"tool": "send_mail", "payload": ["api_key"]}], 1)])
+async def test_another_secret_is_another_effect_unless_a_rule_says_that_it_is_payload(
+    tmp_path: Path, rules: list[dict[str, Any]], sent: int
+) -> None:
+    keys = ("sk-live-4f9a8b7c6d5e4f3a2b1c", "sk-live-0a1b2c3d4e5f6a7b8c9d")
+    async with standing(tmp_path, rules=rules) as stand, stand.client() as client:
+        for key in (keys[0], keys[0], keys[1]):
+            await client.call_tool("send_mail", {"to": "alice", "api_key": key})
+        (found, *_) = await stand.journal.reader.find()
+        recorded = await stand.journal.recorded(OperationRef(operation=found["operation"]))
+
+        assert len(stand.mail.sent) == sent
+        assert "sk-live" not in f"{recorded.args}{recorded.payload}"
+
+
 async def test_the_reference_in_a_result_is_the_receipt(tmp_path: Path) -> None:
     receipt = {"external_id": "$.id", "kind": "message", "system": "smtp"}
     rules = [{"tool": "send_mail", "receipt": receipt}]

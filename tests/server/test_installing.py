@@ -197,6 +197,22 @@ def test_a_file_of_another_shape_is_refused_and_nothing_is_written(
     assert files_of(home) == before
 
 
+@pytest.mark.parametrize("at", [".claude/settings.json", ".claude"])
+def test_a_link_to_nothing_is_refused_by_name_and_nothing_is_written(
+    cli: CommandLine, home: Path, at: str
+) -> None:
+    link = home / at
+    link.rename(home / "elsewhere")
+    link.symlink_to(home / "nothing")
+    before = files_of(home)
+    answer = cli("install", "claude-code")
+    assert answer.code == 1
+    assert f"{link} is a link to {home / 'nothing'}" in answer.err
+    assert files_of(home) == before
+    assert link.is_symlink()
+    assert not (home / "nothing").exists()
+
+
 def test_what_a_client_writes_while_it_is_installed_into_is_not_lost(tmp_path: Path) -> None:
     file = tmp_path / "settings.json"
     file.write_text("{}")

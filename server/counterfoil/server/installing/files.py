@@ -6,7 +6,15 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
-__all__ = ["ChangedMeanwhile", "back_up", "digest_of", "missing_folders", "read_text", "write_whole"]
+__all__ = [
+    "ChangedMeanwhile",
+    "back_up",
+    "dangling_link",
+    "digest_of",
+    "missing_folders",
+    "read_text",
+    "write_whole",
+]
 
 _PRIVATE = 0o600
 """For what is made anew: such files hold keys sooner or later."""
@@ -28,6 +36,14 @@ def read_text(path: str | Path) -> str | None:
             return file.read()
     except FileNotFoundError:
         return None
+
+
+def dangling_link(path: str | Path) -> str | None:
+    """Give the link at `path` or above it that points to nothing, None where there is none."""
+    for one in (Path(path), *Path(path).parents):
+        if one.is_symlink() and not one.exists():
+            return str(one)
+    return None
 
 
 def missing_folders(path: str | Path) -> tuple[str, ...]:

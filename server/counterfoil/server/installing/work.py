@@ -11,6 +11,7 @@ from typing import TypeVar
 from counterfoil.server.installing.files import (
     ChangedMeanwhile,
     back_up,
+    dangling_link,
     digest_of,
     missing_folders,
     read_text,
@@ -64,12 +65,14 @@ def plan_install(
     """Work out what installing changes; `folder` holds the ledger.
 
     Raises:
-        NotInstallable: a file cannot be read, or has not the shape that its client reads.
+        NotInstallable: a file cannot be read, has not the shape that its client reads, or would be made
+            through a link to nothing.
     """
     installed = _ledger(folder, client)
     changes = []
     for path in dict.fromkeys((*placements, *installed.files)):
         entry = installed.files.get(path)
+        _check_link(path)
         before = _read(path)
         try:
             placed = place(before, placements.get(path, ()), () if entry is None else entry.additions)
@@ -217,6 +220,16 @@ def _read(path: str) -> str | None:
         return read_text(path)
     except OSError as problem:
         raise _refusal(path, problem.strerror or type(problem).__name__) from problem
+
+
+def _check_link(path: str) -> None:
+    """Refuse a way that ends in nothing: what a link points to would be made, and could not be taken back."""
+    link = dangling_link(path)
+    if link is not None:
+        raise NotInstallable(
+            f"{link} is a link to {os.readlink(link)}, which is not there",
+            fix="make what it points to, or remove the link",
+        )
 
 
 def _refusal(path: str, why: str) -> NotInstallable:

@@ -4,12 +4,12 @@ A client tells a hook nothing of a tool's annotations: whoever wants them heeded
 gateway, or says it in a rule.
 """
 
-import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from counterfoil.server.hooks.rules.rule import EffectRules, ToolRule
 from counterfoil.server.hooks.shell.options import one_of
+from counterfoil.server.rules.verbs import OUTWARD, name_words
 
 if TYPE_CHECKING:
     from counterfoil.server.rules.tool_rule import ToolRule as SharedToolRule
@@ -35,13 +35,6 @@ OWN_TOOLS = frozenset(
 )
 """Counterfoil's own tools: the journal is not journaled."""
 
-VERBS = one_of(
-    "send post publish deploy release merge pay charge refund transfer invite reply forward comment",
-    "tweet submit",
-    "purchase order book checkout announce broadcast notify schedule trigger dispatch",
-)
-"""What a tool does to the world when its name begins or ends with one of these."""
-
 _MAKING = one_of("create add open new make")
 _MADE = one_of(
     "issue issues pr pull ticket message mail email release comment review invoice payment charge order",
@@ -54,13 +47,6 @@ _READING = one_of(
     "get list read search find fetch query show describe view check lookup count preview validate dry draft"
 )
 
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-
-
-def name_words(name: str) -> tuple[str, ...]:
-    """Split a name into its words: `sendEmail`, `send-email` and `send_email` are two."""
-    return tuple(word.lower() for word in _WORD.findall(name))
-
 
 def is_effect_by_name(tool: str, *, server: str = "") -> bool:
     """Tell whether a tool's own name, without its server's in front, says that it acts on the outside."""
@@ -69,7 +55,7 @@ def is_effect_by_name(tool: str, *, server: str = "") -> bool:
         words = words[1:]
     if not words or words[0] in _READING:
         return False
-    if words[0] in VERBS or words[-1] in VERBS:
+    if words[0] in OUTWARD or words[-1] in OUTWARD:
         return True
     return bool(_MAKING & set(words) and _MADE & set(words))
 
