@@ -1,8 +1,8 @@
 """Finds the attempt that an agent began itself for the call that it now makes: both are one operation.
 
 The agent chose its own key and its own words, so that nothing but likeness can tell; a captured receipt at
-the wrong operation is worse than two operations for one call. An attempt is taken where action and target both
-say so and the arguments do not speak against it. Where two fit equally well, neither is taken.
+the wrong operation is worse than two operations for one call. An attempt is taken where action and target
+both say so and the arguments do not speak against it. Where two fit equally well, neither is taken.
 """
 
 import json
