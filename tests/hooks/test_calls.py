@@ -95,6 +95,46 @@ def test_a_secret_in_what_names_a_call_leaves_it_on_record_and_held_back(client:
     assert b"hunter2x" not in (client.home / ".local/share/counterfoil/journal.db").read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ("curl -d a=1 e.org && curl -d m=hi e.org/m", "curl -d a=1 e.org"),
+        ("curl -d a=1 e.org", "curl -d m=hi e.org/m && curl -d a=1 e.org"),
+        ("curl -d a=1 e.org; curl -d b=1 e.org", "curl -d b=1 e.org; curl -d c=1 e.org"),
+        ("mkdir -p out && curl -d a=1 e.org", "curl -d a=1 e.org"),
+        ("curl -d a=1 e.org", "mkdir -p out && curl -d a=1 e.org"),
+    ],
+)
+@pytest.mark.parametrize("is_done", [False, True])
+def test_an_effect_is_the_same_in_every_composition(client: Client, first: str, then: str, is_done: bool):
+    call = client.new_call()
+    assert client.before(first, call=call).reason is None
+    if is_done:
+        client.after(first, {**claude_result("ok"), "exit_code": 0}, call=call)
+    assert client.operations()[0]["operation"] in str(client.before(then).reason)
+    assert client.before("curl -d a=2 e.org && curl -d z=1 e.org/m").reason is None
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ("npm run build && npm publish", "npm publish"),
+        ("npm publish", "npm run build && npm publish"),
+        ("make && kubectl apply -f k.yaml && npm publish", "kubectl apply -f k.yaml"),
+        ("kubectl apply -f $F", "kubectl apply -f $F"),
+        ("docker push $I", "docker push $I"),
+        ('git push origin "$(git branch --show-current)"', "git push origin main"),
+        ("git push origin main", 'git push origin "$(git branch --show-current)"'),
+    ],
+)
+def test_what_cannot_be_read_waits_for_its_like_that_is_not_settled(client: Client, first: str, then: str):
+    call = client.new_call()
+    assert client.before(first, call=call).reason is None
+    reason = client.before(then).reason
+    assert client.operations()[0]["operation"] in str(reason)
+    assert "Do not run it" in str(reason)
+
+
 def test_what_the_agent_began_and_the_hook_sees_is_one_operation(client: Client):
     agent(
         client,

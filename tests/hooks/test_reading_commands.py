@@ -420,6 +420,7 @@ def test_the_first_look_and_the_closer_one_know_the_same_shells():
 def test_the_first_look_leaves_the_everyday_alone():
     for command in ("git status", "ls -la", "npm test", "kubectl get pods", "gh pr view 3", "uv run pytest"):
         assert not is_candidate(f'{{"tool_name":"Bash","tool_input":{{"command":"{command}"}}}}'.encode(), ())
+    assert is_candidate(b'{"tool_name":"Bash","tool_input":{"command":"\'gh\'\\tpr create"}}', ())
     assert not is_candidate(b'{"tool_name": "mcp__github__get_issue"}', ())
     assert not is_candidate(b'{"tool_name":"Write","tool_input":{"content":"git push"}}', ())
     assert is_candidate(b'{"tool_name":"Bash","tool_input":{"command":"git push","tool_name":"Write"}}', ())

@@ -96,8 +96,10 @@ class AttendedCalls:
 
         return await self._view.database.read(work)
 
-    async def on_file(self, *, run: str, key: str, system: str, mark: str) -> tuple[HeldAttempt, ...]:
+    async def on_file(self, *, run: str, key: str, system: str | None, mark: str) -> tuple[HeldAttempt, ...]:
         """Give what a run has on file for a call: the operation of its key, and those that it was marked at.
+
+        Without a system a mark counts under any; which ones stand at an attempt is not told then.
 
         Raises:
             InvalidArgument: the run or the key is no name.
@@ -143,7 +145,7 @@ class AttendedCalls:
 
 
 async def _standing(
-    connection: Connection, rows: Sequence[Row], now: int, system: str
+    connection: Connection, rows: Sequence[Row], now: int, system: str | None
 ) -> tuple[HeldAttempt, ...]:
     loaded = [await load_operation(connection, row) for row in rows]
     return tuple(
@@ -161,7 +163,7 @@ def _is_left_in_doubt(operation: Operation, party: Party, now: int) -> bool:
     return state_of(operation, now) is State.IN_DOUBT and not was_looked_for
 
 
-def _held(operation: Operation, now: int, system: str) -> HeldAttempt:
+def _held(operation: Operation, now: int, system: str | None) -> HeldAttempt:
     newest = operation.newest
     number = 0 if newest is None else newest.number
     marks = [

@@ -16,7 +16,7 @@ from counterfoil.store.domain.canonical import canonical_json, check_value
 from counterfoil.store.domain.names import normalize_name
 from counterfoil.store.errors import InvalidArgument
 
-__all__ = ["Call", "call_of", "identity_of", "payload_of", "script_of"]
+__all__ = ["Call", "call_of", "identity_of", "likeness_marks", "payload_of", "script_of"]
 
 _LONGEST_TEXT = 2_000
 _MOST_SENT = 40_000
@@ -75,6 +75,17 @@ class Call:
         return any(effect.rule.fail_closed for effect in self.effects)
 
     @property
+    def parts(self) -> tuple["Call", ...]:
+        """Each effect as the call that it would be if it stood alone."""
+        return tuple(
+            Call(
+                effects=(effect,),
+                args={"effects": [_described(effect)]} if len(self.effects) > 1 else self.args,
+            )
+            for effect in self.effects
+        )
+
+    @property
     def is_readable(self) -> bool:
         """Tell whether what is sent could be found at all: otherwise equal words may mean another effect."""
         return all(effect.is_readable for effect in self.effects)
@@ -87,7 +98,7 @@ class Call:
     @property
     def may_be_another(self) -> bool:
         """Tell whether equal words may mean another effect: it then waits for what is unsettled before it."""
-        return self.own_key is None and not (self.is_known and self.is_readable)
+        return self.own_key is None and not all(part.is_known and part.is_readable for part in self.parts)
 
 
 def script_of(event: HookEvent) -> Script | None:
@@ -168,6 +179,17 @@ def identity_of(
     )
     key = next((name for name in wanted if _is_name(name, redact)), f"effect:{digest}")
     return key, _digest([own_key, digest]), args
+
+
+def likeness_marks(call: Call, *, redact: Callable[[Any], Any]) -> tuple[str, ...]:
+    """Give the marks by which an effect is known as alike, whatever the state that goes with it.
+
+    One for its own words and one for its action. Both are met by who is not sure to be another effect: only
+    those that nobody can read wholly are marked by them.
+    """
+    effect = call.effects[0]
+    own = _sendable({"own": effect.own if effect.own is not None else effect.sent}, redact)
+    return _digest(["words", effect.action, own]), _digest(["action", effect.action])
 
 
 def _is_name(text: str, redact: Callable[[Any], Any]) -> bool:

@@ -38,6 +38,7 @@ class Effect:
     may have named the target, `words` those that tell what is done. `reference` is what the performing system
     calls what is sent as it stands now.
     `is_known` off: the call makes what it sends. `is_readable` off: what it sends cannot be found at all.
+    `own` is what its own words say, whatever stands around it and whatever state goes with it.
     """
 
     rule: EffectRule
@@ -52,6 +53,7 @@ class Effect:
     lookup: str | None = None
     is_known: bool = True
     is_readable: bool = True
+    own: Any = None
 
 
 def effects_of(script: Script, rules: EffectRules) -> tuple[Effect, ...]:
@@ -146,6 +148,8 @@ def _effect(invocation: Invocation, rule: CommandRule, script: Script, *, is_kno
             "is_readable": rule.kind not in _SENDS_STATE or _is_readable(invocation),
             "names": names,
         }
+    told["own"] = told["sent"]
+    told["is_known"] = told["is_known"] or _is_self_contained(invocation, rule, told)
     if not told["is_known"]:
         # What is sent is made by this very call: it is told apart by all that the call does.
         told["sent"] = {"of": told["sent"], "in": [_canonical(part) for part in script.invocations]}
@@ -160,6 +164,32 @@ def _names(words: Sequence[str], *, takes: Collection[str]) -> tuple[str, ...]:
         for text, option in zip(words, before, strict=False)
         if not text.startswith("-") and option not in takes
     )
+
+
+def _is_self_contained(invocation: Invocation, rule: CommandRule, told: dict[str, Any]) -> bool:
+    """Tell whether an effect's words say all of it, so that no program in front makes it another one."""
+    if (
+        rule.form == "git-push"
+        or rule.kind in _SENDS_STATE
+        or rule.files
+        or told["state"]
+        or not told["names"]
+    ):
+        return False
+    if invocation.fed_by or invocation.stdin is not None or invocation.reads is not None:
+        return False
+    if not all(word.is_static for word in (*invocation.words, *(value for _, value in invocation.env))):
+        return False
+    if rule.form == "http":
+        return not any("@" in text or "<" in text or "file" in name for name, text in _pairs(told["sent"]))
+    # What looks like a file may be made by what stands in front.
+    return not any(mark in word.text for word in invocation.words[1:] for mark in "/.@")
+
+
+def _pairs(sent: dict[str, Any]) -> list[tuple[str, str]]:
+    """Give what a request sends, by the option that says so."""
+    parts = [part if isinstance(part, list) else ["", part] for part in sent.get("data", ())]
+    return [(str(name), str(text)) for name, text in parts]
 
 
 def _files(words: Sequence[Word], rule: CommandRule, invocation: Invocation) -> dict[str, str] | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from counterfoil.server.hooks.call import Call, identity_of, payload_of
+from counterfoil.server.hooks.call import Call, identity_of, likeness_marks, payload_of
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.fitting import fitting_attempt
 from counterfoil.server.hooks.saying import blocked, blocked_by_step
@@ -42,6 +42,7 @@ SYSTEM = "counterfoil:hook"
 SHORTEST_CALL_ID = 16
 
 _OPEN_OR_DONE = frozenset(State) - {State.PLANNED, State.FAILED}
+_UNSETTLED = frozenset((State.IN_PROGRESS, State.IN_DOUBT, State.DISPUTED))
 _UNRESOLVED = ("reconcile", "wait", "ask")
 
 
@@ -129,10 +130,12 @@ class HookJournal:
             return None
         on_file = await self._on_file(identity)
         stopping = [known for known in on_file if known.state in _OPEN_OR_DONE]
+        if call.own_key is None:
+            stopping += await self._parts_on_file(call, identity)
         free = [known for known in held if known.is_live and not known.marks and not self._is_own(known)]
         fit = fitting_attempt(call, attendance.live, free, args=identity.args)
         if fit is not None and all(self._is_told_apart(known, fit) for known in stopping):
-            return await self._attach(fit, identity)
+            return await self._attach(fit, identity, call)
         attached = next((known for known in stopping if known.key != identity.key), None)
         if attached is not None:
             answer = await self.journal.check_operation(
@@ -168,15 +171,54 @@ class HookJournal:
     def _is_told_apart(known: HeldAttempt, fit: HeldAttempt) -> bool:
         return known.operation == fit.operation or known.operation in fit.distinct_from
 
-    async def _attach(self, fit: HeldAttempt, identity: _Identity) -> str | None:
-        """Mark the agent's own attempt as the one that this call carries out."""
-        answer = await self.journal.record_receipt(
+    async def _parts_on_file(self, call: Call, identity: _Identity) -> list[HeldAttempt]:
+        """Give what stands in the way of a part of a call: the same effect alone, or composed otherwise.
+
+        What was marked as alike stands in the way while it is not settled.
+        """
+        found: dict[str, HeldAttempt] = {}
+        for part in call.parts:
+            own = self._identity(part, identity.run)
+            if part.is_known and part.is_readable:
+                on_file = await self._marked(own, own.mark)
+                found |= {known.operation: known for known in on_file if known.state in _OPEN_OR_DONE}
+            for mark in likeness_marks(part, redact=self.journal.hidden):
+                alike = await self._marked(own, mark)
+                found |= {known.operation: known for known in alike if known.state in _UNSETTLED}
+        return [known for known in found.values() if known.key != identity.key]
+
+    async def _marked(self, own: _Identity, mark: str) -> tuple[HeldAttempt, ...]:
+        """Give the operation of a part alone, and those that are marked by it under whatever system."""
+        return await self.journal.calls.on_file(run=own.run, key=own.key, system=None, mark=mark)
+
+    async def _mark_parts(self, call: Call, *, operation: str, attempt: int) -> Mapping[str, Any] | None:
+        """Note at an operation by what each part of its call is met alone; give a refusal, if any."""
+        marks: list[str] = []
+        for part in call.parts:
+            words, action = likeness_marks(part, redact=self.journal.hidden)
+            if part.is_known and part.is_readable:
+                marks += [self._identity(part, "").mark] if len(call.effects) > 1 else []
+            else:
+                marks += [words] if part.target is not None else [words, action]
+        for mark in dict.fromkeys(marks):
+            # One mark may be met at many operations: under one system it would be one reference of two.
+            answer = await self._acknowledge(
+                mark, operation=operation, attempt=attempt, system=f"{SYSTEM}:{operation}"
+            )
+            if answer["next"] != "continue":
+                return answer
+        return None
+
+    async def _acknowledge(
+        self, mark: str, *, operation: str, attempt: int, system: str = SYSTEM
+    ) -> Mapping[str, Any]:
+        return await self.journal.record_receipt(
             RecordReceipt(
-                ref=OperationRef(operation=fit.operation),
+                ref=OperationRef(operation=operation),
                 receipt=ReceiptGiven(
-                    attempt=fit.attempt,
-                    external_id=identity.mark,
-                    system=SYSTEM,
+                    attempt=attempt,
+                    external_id=mark,
+                    system=system,
                     final=False,
                     assurance="captured",
                     evidence={"tool": self.event.tool, "call": self.event.call_id or ""},
@@ -184,13 +226,29 @@ class HookJournal:
             ),
             self.caller,
         )
-        return None if answer["next"] == "continue" else blocked(answer, self.event)
+
+    async def _attach(self, fit: HeldAttempt, identity: _Identity, call: Call) -> str | None:
+        """Mark the agent's own attempt as the one that this call carries out."""
+        answer = await self._acknowledge(identity.mark, operation=fit.operation, attempt=fit.attempt)
+        if answer["next"] == "continue":
+            refusal = await self._mark_parts(call, operation=fit.operation, attempt=fit.attempt)
+            return None if refusal is None else blocked(refusal, self.event)
+        return blocked(answer, self.event)
 
     async def unresolved(self, call: Call, *, run: str) -> tuple[Mapping[str, Any] | None, str]:
-        """Give the unsettled step on the same target that a call has to wait for, and as of when."""
+        """Give the unsettled step that a call has to wait for, and as of when.
+
+        A part that makes what it sends, or cannot be read, waits for the one before it on the same target.
+        Where its target cannot be read either, any earlier one of the same action may be it.
+        """
+        unsure = [part for part in call.parts if not (part.is_known and part.is_readable)]
         plan = await self.journal.resume_plan(ResumePlan(run=run), self.caller)
         for step in plan.get("steps", ()):
-            is_alike = step.get("action") == call.action and step.get("target") == (call.target or None)
+            is_alike = any(
+                step.get("action") == part.action
+                and (step.get("target") == part.target or (part.target is None and not part.is_readable))
+                for part in unsure
+            )
             if is_alike and step["next"] in _UNRESOLVED:
                 return step, plan["as_of"]
         return None, plan["as_of"]
@@ -215,7 +273,10 @@ class HookJournal:
             # The agent's run is over; what it still does belongs to the conversation.
             own = _Identity(run=self.own_run, key=identity.key, mark=identity.mark, args=identity.args)
             return await self._begin(call, own)
-        return None if answer["next"] == "perform" else blocked(answer, self.event, lookup=call.lookup)
+        if answer["next"] != "perform":
+            return blocked(answer, self.event, lookup=call.lookup)
+        refusal = await self._mark_parts(call, operation=answer["operation"], attempt=answer["attempt"])
+        return None if refusal is None else blocked(refusal, self.event, lookup=call.lookup)
 
     def _is_of_call(self, known: HeldAttempt) -> bool:
         return self.caller.call_id in known.calls
