@@ -11,10 +11,11 @@ from typing import Any
 from counterfoil.server.hooks.call import Call
 from counterfoil.server.hooks.effects import Effect
 from counterfoil.server.hooks.git_push import read_push
+from counterfoil.server.hooks.http_answer import answered_status
 from counterfoil.server.hooks.http_request import read_request
 from counterfoil.server.hooks.rules.results import is_refusal
 from counterfoil.server.hooks.rules.rule import CommandRule
-from counterfoil.server.hooks.shell.options import has_option, one_of, option_values, plain_words
+from counterfoil.server.hooks.shell.options import has_option, one_of, plain_words
 from counterfoil.server.hooks.shell.walking import Invocation, Script
 from counterfoil.server.hooks.shell.words import Word
 
@@ -44,7 +45,6 @@ _FAILS_CLUSTER = re.compile(r"-[sSkvigLINO#46]*f[sSkvigLINO#46]*")
 """Options by which an HTTP client's end tells of the answer; wget's always does."""
 
 _EXIT = re.compile(r"\A\s*(?:Error: )?(?:Command failed with )?[Ee]xit (?:code|status):? \d{1,3}\b:?")
-_HEAD = re.compile(r"HTTP/[\d.]+ (\d{3})[^\n]*\n(?:[^\r\n]+\r?\n)*\r?\n")
 _GIT_SEVERAL = ("--all", "--branches", "--mirror", "--tags", "--follow-tags", "--recurse-submodules")
 _GIT_TAKES = frozenset(("-o", "--push-option", "--receive-pack", "--exec", "--repo"))
 
@@ -72,7 +72,7 @@ def exit_proves(effect: Effect, *, printed: str | None) -> bool:
         return False
     if any(_FAILS_CLUSTER.fullmatch(word) for word in words):
         return True
-    status = None if printed is None else _answered(mine.words[1:], printed)
+    status = None if printed is None else answered_status(mine.words[1:], printed)
     return status is not None and 200 <= status < 300
 
 
@@ -177,31 +177,6 @@ def _has_letter(words: Sequence[Word], letters: str, invocation: Invocation) -> 
         for word in words
         if not word.text.startswith(("-d", "-H", "-u", "-o", "-X", "-F", "-A", "-b", "-e", "-w", "-T"))
     )
-
-
-def _answered(words: Sequence[Word], printed: str) -> int | None:
-    """Give the status that curl printed as it was told to: behind the answer, or in its head before it."""
-    forms = [*option_values(words, "-w"), *option_values(words, "--write-out")]
-    if forms:
-        return _written_status(forms[-1], printed)
-    if not (has_option(words, "-i") or has_option(words, "--include")):
-        return None
-    status, at = None, 0
-    while (match := _HEAD.match(printed, at)) is not None:
-        status, at = int(match[1]), match.end()
-        if status >= 200:
-            break
-    return status
-
-
-def _written_status(form: Word, printed: str) -> int | None:
-    text = form.text.replace("\\n", "\n").replace("%{response_code}", "%{http_code}").rstrip()
-    head, mark, tail = text.rpartition("%{http_code}")
-    if not form.is_static or not mark or "%" in tail or re.search(r"%\{(?:stderr|output|onerror)", head):
-        return None
-    before = "" if "%" in head else re.escape(head)
-    match = re.search(rf"{before}(\d{{3}}){re.escape(tail)}\s*\Z", printed[-4_000:])
-    return int(match[1]) if match else None
 
 
 def _is_one_ref(invocation: Invocation) -> bool:
