@@ -318,12 +318,16 @@ def test_a_result_that_calls_itself_a_failure_is_no_success(client: Client, resp
     assert client.operations()[0]["state"] == "in_doubt"
 
 
-def test_a_tool_that_failed_is_in_doubt_unless_it_was_refused(client: Client):
+def test_a_tool_that_failed_is_in_doubt_unless_the_operator_says_what_a_refusal_is(client: Client):
+    folder = client.home / ".config/counterfoil"
+    folder.mkdir(parents=True)
+    (folder / "counterfoil.toml").write_text(
+        f"[[effects.tools]]\ntool = '{MAIL}'\nrefused = ['^no such mailbox']\n"
+    )
     for to, error, state in (
-        ("a@example.org", "socket hang up", "in_doubt"),
-        ("b@example.org", '{"status": 422, "message": "no such mailbox"}', "failed"),
-        ("c@example.org", '{"status": 503, "message": "try later"}', "in_doubt"),
-        ("d@example.org", "MCP error -32602: Invalid params", "failed"),
+        ("a@example.org", '{"status": 404, "charged": true}', "in_doubt"),
+        ("b@example.org", "no such mailbox: b", "failed"),
+        ("c@example.org", "charged, then the ledger failed: MCP error -32602", "in_doubt"),
     ):
         call, letter = client.new_call(), {**LETTER, "to": to}
         client.tell("PreToolUse", tool_name=MAIL, tool_input=letter, tool_use_id=call)

@@ -36,7 +36,7 @@ class Effect:
 
     `decides`: the end of the whole call tells whether it succeeded. `names` are all words by which an agent
     may have named the target, `words` those that tell what is done. `reference` is what the performing system
-    calls what is sent as it stands now.
+    calls what is sent as it stands now, `invocation` the program of the shell that performs it.
     `is_known` off: the call makes what it sends. `is_readable` off: what it sends cannot be found at all.
     `own` is what its own words say, whatever stands around it and whatever state goes with it.
     """
@@ -51,6 +51,7 @@ class Effect:
     words: tuple[str, ...] = ()
     reference: str | None = None
     lookup: str | None = None
+    invocation: Invocation | None = None
     is_known: bool = True
     is_readable: bool = True
     own: Any = None
@@ -104,6 +105,7 @@ def _effect(invocation: Invocation, rule: CommandRule, script: Script, *, is_kno
         "rule": rule,
         "action": rule.action or ".".join((invocation.program, *rule.words)),
         "decides": invocation.decides,
+        "invocation": invocation,
         "lookup": rule.lookup,
         "words": tuple(
             word.text for word in (*invocation.words[:1], *invocation.words[1 : 1 + len(rule.words)])

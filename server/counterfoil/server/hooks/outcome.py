@@ -5,9 +5,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from counterfoil.server.hooks.call import Call
+from counterfoil.server.hooks.call import Call, script_of
 from counterfoil.server.hooks.effects import Effect
 from counterfoil.server.hooks.event import HookEvent
+from counterfoil.server.hooks.evidence import (
+    exit_proves,
+    names_itself,
+    output_proves,
+    refusal_of,
+    speaks_alone,
+)
 from counterfoil.server.hooks.rules.results import (
     Found,
     document_of,
@@ -19,8 +26,6 @@ from counterfoil.server.hooks.rules.results import (
 __all__ = ["Outcome", "outcome_of"]
 
 _EXIT = re.compile(r"\A\s*(?:Error: )?(?:Command failed with )?[Ee]xit (?:code|status):? (\d{1,3})\b")
-_NEVER_STARTED = (126, 127)
-"""What a shell answers when it could not start the program at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +54,7 @@ def outcome_of(event: HookEvent, call: Call) -> Outcome:
 def _of_tool(event: HookEvent, call: Call) -> Outcome:
     text, document = document_of(event.response)
     found = tuple(find_reference(effect.rule, text=text, document=document) for effect in call.effects)
-    if not tool_succeeded(event.response, document):
+    if not tool_succeeded(event.response, document, text):
         evidence = is_refusal(call.effects[0].rule, text)
         came = "unknown" if evidence is None else "refused"
         return Outcome(came=came, found=found, text=text, evidence=evidence)
@@ -57,7 +62,9 @@ def _of_tool(event: HookEvent, call: Call) -> Outcome:
 
 
 def _of_shell(event: HookEvent, call: Call) -> Outcome:
-    """A shell's end tells of the effect only where nothing stands between the two; its output may, always."""
+    """A shell's end tells of an effect only where nothing stands between the two, its output where none else
+    speaks.
+    """
     response = event.response
     told = response if isinstance(response, Mapping) else {}
     text = (
@@ -70,21 +77,26 @@ def _of_shell(event: HookEvent, call: Call) -> Outcome:
     if status is None and event.has_response and isinstance(response, Mapping) and "stdout" in told:
         # The client that answers so tells of a failure by another event.
         status = 0
-    found = tuple(_found(effect, text) for effect in call.effects)
+    found = _shown(event, call, text)
     if told.get("interrupted") is True:
         return Outcome(came="unknown", found=found, text=text)
     if task is not None:
         return Outcome(came="under_way", found=found, text=text, task=str(task)[:200])
-    has_proof = all(
-        effect_found is not None or (status == 0 and effect.decides)
-        for effect, effect_found in zip(call.effects, found, strict=True)
-    )
-    if has_proof:
+    if status == 0:
+        printed = told.get("stdout") if isinstance(told.get("stdout"), str) else text
+        script = script_of(event)
+        proved = (
+            exit_proves(
+                effect, printed=printed if script is not None and speaks_alone(effect, script) else None
+            )
+            for effect in call.effects
+        )
+        if all(proved):
+            return Outcome(came="succeeded", found=found, text=text, exit_status=status)
+    if status in (None, 0) and _is_proved_by_output(event, call, found):
         return Outcome(came="succeeded", found=found, text=text, exit_status=status)
-    if status not in (None, 0):
-        return _refused_or_unknown(call, text, status, found)
-    if status is None:
-        return _refused_or_unknown(call, text, None, found)
+    if status != 0:
+        return _refused_or_unknown(event, call, text, status, found)
     return Outcome(came="unknown", found=found, text=text, exit_status=status)
 
 
@@ -95,23 +107,40 @@ def _of_failure(event: HookEvent, call: Call) -> Outcome:
         return Outcome(came="unknown", found=nothing, text=text)
     match = _EXIT.match(text)
     status = int(match[1]) if match and event.is_shell else None
-    found = tuple(_found(effect, text) for effect in call.effects) if event.is_shell else nothing
-    return _refused_or_unknown(call, text, status, found)
+    found = _shown(event, call, text) if event.is_shell else nothing
+    return _refused_or_unknown(event, call, text, status, found)
 
 
 def _refused_or_unknown(
-    call: Call, text: str, status: int | None, found: tuple[Found | None, ...]
+    event: HookEvent, call: Call, text: str, status: int | None, found: tuple[Found | None, ...]
 ) -> Outcome:
-    """An effect that has shown its reference is none that was refused, whatever came after it."""
-    if all(found):
-        return Outcome(came="succeeded", found=found, text=text, exit_status=status)
-    if len(call.effects) == 1:
-        evidence = is_refusal(call.effects[0].rule, text)
-        if evidence is None and status in _NEVER_STARTED and call.effects[0].decides:
-            evidence = {"refused": "the program could not be started"}
-        if evidence is not None and found[0] is None:
-            return Outcome(came="refused", found=found, text=text, exit_status=status, evidence=evidence)
-    return Outcome(came="unknown", found=found, text=text, exit_status=status)
+    """A reference is no proof against a failure, and no refusal stands against a reference."""
+    evidence = None
+    if not any(found):
+        script = script_of(event) if event.is_shell else None
+        if script is not None:
+            evidence = refusal_of(call, script, text=text, status=status)
+        elif not event.is_shell:
+            evidence = is_refusal(call.effects[0].rule, text)
+    came = "unknown" if evidence is None else "refused"
+    return Outcome(came=came, found=found, text=text, exit_status=status, evidence=evidence)
+
+
+def _is_proved_by_output(event: HookEvent, call: Call, found: tuple[Found | None, ...]) -> bool:
+    script = script_of(event)
+    if script is None or not all(found):
+        return False
+    command = event.command if isinstance(event.command, str) else " ".join(event.command or ())
+    return all(output_proves(effect, call, script, command=command) for effect in call.effects)
+
+
+def _shown(event: HookEvent, call: Call, text: str) -> tuple[Found | None, ...]:
+    """Give the references that a command printed, each only where nobody else can have printed it."""
+    script = script_of(event)
+    return tuple(
+        _found(effect, text) if script is not None and names_itself(effect, call, script) else None
+        for effect in call.effects
+    )
 
 
 def _found(effect: Effect, text: str) -> Found | None:

@@ -3,13 +3,15 @@
 import os
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from counterfoil.server.hooks.call import Call, script_of
 from counterfoil.server.hooks.event import HookEvent
-from counterfoil.server.hooks.git_push import read_push
+from counterfoil.server.hooks.evidence import is_one_effect
+from counterfoil.server.hooks.git_push import Pushed, read_push
 from counterfoil.server.hooks.outcome import Outcome
+from counterfoil.server.hooks.shell.walking import Invocation, Script
 
 __all__ = ["look_at_remote"]
 
@@ -21,14 +23,18 @@ _BROKEN_OFF = re.compile(
 )
 """After these the remote may still be at it: an empty look would come too early."""
 
+_BRANCH = "refs/heads/"
+_KEEPS_COMMIT = frozenset(("add", "commit", "push", "status", "diff", "log"))
+
 
 def look_at_remote(
     event: HookEvent, call: Call, outcome: Outcome, args: Any
 ) -> Literal["done", "absent"] | None:
-    """Look whether the one commit of the one push of a call stands at the remote; None: it tells nothing.
+    """Look whether what the one push of a call sends stands at the remote; None: it tells nothing.
 
-    Only after the command has ended by itself. `args` are those on record: a call that should have made the
-    commit first, and made none, has pushed nothing.
+    Only after the command has ended by itself. "done": every ref holds its commit there. "absent": the one
+    branch stands there as it was known here before, or `args`, those on record, show that the commit on which
+    the push waited was never made. Another commit at the remote tells nothing: somebody may have added to it.
     """
     if event.is_interrupt or outcome.came != "unknown" or _BROKEN_OFF.search(outcome.text):
         return None
@@ -39,22 +45,25 @@ def look_at_remote(
         or outcome.exit_status is None
     ):
         return None
-    script = script_of(event)
-    pushes = [] if script is None else [part for part in script.invocations if part.program == "git"]
-    pushed = next((found for part in pushes if "push" in _texts(part) and (found := read_push(part))), None)
-    if pushed is None or pushed.commit is None or event.folder is None:
+    script, push = script_of(event), effect.invocation
+    pushed = None if push is None else read_push(push)
+    if script is None or push is None or pushed is None or push.folder is None:
         return None
-    there = _at_remote(event.folder, pushed.remote, pushed.refs[0][0])
+    is_here = push.words[1].text == "push" and not any(name.startswith("GIT_") for name, _ in push.env)
+    if not effect.is_known and pushed.commit is not None and pushed.commit == _recorded_commit(args):
+        return "absent" if is_here and _waits_for_commit(script, push) else None
+    wanted = {ref: commit for ref, commit in pushed.refs if commit is not None and ":" not in commit}
+    if len(wanted) != len(pushed.refs):
+        return None
+    there = _at_remote(push.folder, pushed.remote, list(wanted))
     if there is None:
         return None
-    was = _recorded_commit(args)
-    if not effect.is_known and pushed.commit == was:
-        return "absent"
-    return "done" if there == pushed.commit else "absent"
-
-
-def _texts(part: Any) -> list[str]:
-    return [word.text for word in part.words]
+    if all(_holds(push.folder, there.get(ref), commit) for ref, commit in wanted.items()):
+        return "done"
+    if not is_here or len(wanted) > 1 or not is_one_effect(effect):
+        return None
+    ((ref, _),) = wanted.items()
+    return "absent" if _is_as_before(push.folder, pushed, ref, there.get(ref)) else None
 
 
 def _recorded_commit(args: Any) -> str | None:
@@ -63,11 +72,52 @@ def _recorded_commit(args: Any) -> str | None:
     return state[0].get("commit") if isinstance(state, list) and state else None
 
 
-def _at_remote(folder: str, remote: str, ref: str) -> str | None:
-    """Give the commit of a ref at the remote, empty where there is none; None where it cannot be asked."""
+def _waits_for_commit(script: Script, push: Invocation) -> bool:
+    """Tell whether the push runs only after a commit that succeeded: none was made, so it has not run."""
+    has_commit = False
+    for part in script.invocations:
+        if part.words == push.words:
+            return has_commit and part.decides
+        words = [word.text for word in part.words[1:2]]
+        if part.program == "git":
+            if not words or words[0] not in _KEEPS_COMMIT:
+                return False
+            has_commit |= words == ["commit"] and part.decides and part.folder == push.folder
+    return False
+
+
+def _at_remote(folder: str, remote: str, refs: Sequence[str]) -> dict[str, str] | None:
+    """Give the commit of each ref that the remote has; None where it cannot be asked."""
+    lines = _git(folder, "ls-remote", "--", remote, *refs)
+    if lines is None:
+        return None
+    return {ref: commit for commit, _, ref in (line.partition("\t") for line in lines)}
+
+
+def _holds(folder: str, tip: str | None, commit: str) -> bool:
+    """Tell whether a tip at the remote is a commit or has grown from it, as far as that is known here."""
+    if tip is None:
+        return False
+    return tip == commit or _git(folder, "merge-base", "--is-ancestor", commit, tip) is not None
+
+
+def _is_as_before(folder: str, pushed: Pushed, ref: str, tip: str | None) -> bool:
+    """Tell whether a branch stands at the remote as this repository knew it: a push would have moved both."""
+    name = pushed.names[0] if pushed.names else ""
+    if not ref.startswith(_BRANCH) or not name:
+        return False
+    followed = _git(folder, "config", "--get-all", f"remote.{name}.fetch") or []
+    if f"+refs/heads/*:refs/remotes/{name}/*" not in followed:
+        return False
+    known = _git(folder, "rev-parse", "--verify", "--quiet", f"refs/remotes/{name}/{ref[len(_BRANCH) :]}")
+    return (known[0] if known else None) == tip
+
+
+def _git(folder: str, *words: str) -> list[str] | None:
+    """Give the lines that git prints; None where it fails."""
     try:
         answered = subprocess.run(
-            ["git", "ls-remote", "--", remote, ref],
+            ["git", *words],
             cwd=folder,
             env={"GIT_SSH_COMMAND": "ssh -o BatchMode=yes", **os.environ, "GIT_TERMINAL_PROMPT": "0"},
             stdin=subprocess.DEVNULL,
@@ -77,5 +127,4 @@ def _at_remote(folder: str, remote: str, ref: str) -> str | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    lines = answered.stdout.decode("utf-8", "replace").split()
-    return lines[0] if lines else ""
+    return answered.stdout.decode("utf-8", "replace").splitlines()

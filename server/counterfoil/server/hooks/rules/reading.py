@@ -17,7 +17,9 @@ __all__ = ["RuleProblem", "default_rules", "merged", "read_rules"]
 _Rule = TypeVar("_Rule", CommandRule, ToolRule)
 
 _TEXTS = frozenset(("action", "external_id", "url", "lookup", "program", "tool", "target"))
-_LISTS = frozenset(("also", "found", "refused", "words", "unless", "needs", "files", "identity", "payload"))
+_LISTS = frozenset(
+    ("also", "found", "refused", "words", "unless", "needs", "files", "several", "identity", "payload")
+)
 _SWITCHES = frozenset(("effect", "fail_closed"))
 _PATTERNS = frozenset(("found", "refused"))
 _PATHS = frozenset(("external_id", "url", "target"))

@@ -25,8 +25,8 @@ _ANY_NAMES = ("id", "number", "html_url", "url")
 _URL_NAMES = ("html_url", "web_url", "url", "permalink")
 
 _STATUS_NAMES = ("status", "statusCode", "status_code")
-_REFUSED_STATUSES = frozenset((400, 401, 402, 403, 404, 405, 406, 410, 411, 412, 413, 414, 415, 422))
-"""An answer that says of this very request that it was not carried out."""
+_FAILURE = re.compile(r"\s*(?:error|failed|failure|exception|traceback|timed? ?out)\b", re.IGNORECASE)
+"""How a text begins that tells of a failure which its server did not mark as one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +121,7 @@ def _parsed(text: str) -> Any:
         return None
 
 
-def tool_succeeded(result: Any, document: Any) -> bool:
+def tool_succeeded(result: Any, document: Any, text: str = "") -> bool:
     """Tell whether a result that its server did not call an error does not call itself a failure."""
     for told in (result, document):
         if not isinstance(told, Mapping):
@@ -132,27 +132,31 @@ def tool_succeeded(result: Any, document: Any) -> bool:
             return False
         if told.get("error") or told.get("errors"):
             return False
-    return True
+        if any(_is_failure(told.get(name)) for name in _STATUS_NAMES):
+            return False
+    return _FAILURE.match(text) is None
 
 
-def is_refusal(rule: EffectRule, text: str) -> Mapping[str, Any] | None:
+def _is_failure(status: Any) -> bool:
+    if isinstance(status, str):
+        return _FAILURE.match(status) is not None
+    return isinstance(status, int) and not isinstance(status, bool) and 400 <= status < 600
+
+
+def is_refusal(rule: EffectRule, text: str, *, status: int | None = None) -> Mapping[str, Any] | None:
     """Give the evidence that a request was refused before any effect; None where the text shows none.
 
-    By a pattern of the rule, by an answer with an HTTP status that says so, or because the server did not
-    know the call at all.
+    Only a pattern of the rule says so: an error that is written like a refusal may come from what a tool did
+    after its effect. `status` is the exit status of a command, with which a group `status` has to agree.
     """
     text = text[:_MOST_TEXT]
     for pattern in rule.refused:
         match = re.compile(pattern, re.MULTILINE).search(text)
-        if match is not None:
+        if match is None:
+            continue
+        wanted = match.groupdict().get("status")
+        if wanted is None or wanted == str(status):
             return {"refused": match[0].strip()[:500]}
-    if re.search(r"MCP error -3260[12]\b", text):
-        return {"refused": "the server did not take the call"}
-    document = _parsed(text)
-    if isinstance(document, Mapping):
-        status = next((document[name] for name in _STATUS_NAMES if name in document), None)
-        if isinstance(status, int) and status in _REFUSED_STATUSES:
-            return {"status": status}
     return None
 
 

@@ -19,7 +19,8 @@ class EffectRule:
     `action` names the effect in the journal; `also` are actions under which an agent may have begun the
     same itself. `found` are regular expressions with a group `id` (and perhaps `url`), `external_id` and
     `url` JSON paths, by which the reference is found in a result. `refused` are regular expressions for
-    results that show that the request was refused before any effect. `lookup` says in words how to find out
+    results that show that the request was refused before any effect; a group `status` in one is the exit
+    status that a command must have ended with. `lookup` says in words how to find out
     whether it happened; `settle_seconds` is how long such a look has to wait. `repeat` is "unsafe" or "safe".
     """
 
@@ -43,7 +44,8 @@ class CommandRule(EffectRule):
 
     `unless` are options with which it is no effect; `needs` are options of which one has to be there; both
     may say with which values: `--method=POST|PUT`. `form` names a reading of its own ("git-push", "http").
-    `files` are globs of files whose content is sent though no word names them.
+    `files` are globs of files whose content is sent though no word names them. `several` are options with
+    which one command does several things, or hides what it did: its words then prove nothing of the whole.
     """
 
     program: str
@@ -52,6 +54,7 @@ class CommandRule(EffectRule):
     needs: tuple[str, ...] = ()
     form: str | None = None
     files: tuple[str, ...] = ()
+    several: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
