@@ -25,6 +25,7 @@ from counterfoil.store.domain.commands import (
     Spec,
     Undo,
 )
+from counterfoil.store.domain.instants import rfc3339
 from counterfoil.store.domain.states import Policy
 from counterfoil.store.errors import InvalidArgument, NotFound
 from counterfoil.store.importing import Taken
@@ -338,6 +339,109 @@ async def test_an_attempt_made_elsewhere_is_a_doubt_here(tmp_path: Path, key: st
         assert (taken.doubts, taken.conflicts) == (1, [])
         assert words(await other.at(key).begin()) == "reconcile in_doubt"
         assert not (await take(other, await exported(desk))).changed
+
+
+@pytest.mark.parametrize("key", ["planned", "failed", "in-doubt"])
+async def test_a_lease_that_lives_elsewhere_is_waited_for_before_a_look_counts(
+    tmp_path: Path, key: str
+) -> None:
+    clock = FakeClock()
+    plan = (PlanStep(key="planned", action="email.send", target="planned@example.org", lookup=LOOKUP),)
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        await other.journal.begin_run(BeginRun(run="run-1", plan=plan), as_caller(AGENT))
+        await other.at("failed").begin(lookup=LOOKUP)
+        await other.at("failed").failure("none", evidence={"status": 401})
+        await other.at("in-doubt").begin(lookup=LOOKUP)
+        await other.at("in-doubt").failure("unknown")
+        clock.advance(10)
+        await desk.at(key).begin(lookup=LOOKUP, lease_seconds=600)
+        ends = clock.at + 600_000_000
+        assert (await take(other, await exported(desk))).doubts == 1
+        assert not (await take(other, await exported(desk))).changed
+        at = other.at(key)
+        shown = await at.journal.check_operation(CheckOperation(ref=at.ref), as_caller(AGENT))
+        assert shown["settle_until"] == rfc3339(ends + 300_000_000)
+        clock.advance(800)
+        assert words(await at.reconcile("not_performed", as_of=clock.text)) == "wait settling"
+        clock.advance(101)
+        assert words(await at.reconcile("not_performed", as_of=clock.text)) == "continue recorded"
+        assert await at.state() == "failed"
+        assert (await other.journal.reader.verify()).faults == ()
+
+
+async def test_a_lease_that_was_extended_elsewhere_is_waited_for(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with two_journals(tmp_path, clock, lookup=LOOKUP, lease_seconds=300) as (desk, other):
+        clock.advance(250)
+        await desk.journal.record_progress(
+            RecordProgress(ref=desk.ref, attempt=1, message="on"), as_caller(AGENT)
+        )
+        ends = clock.at + 300_000_000
+        assert (await take(other, await exported(desk))).doubts == 1
+        assert not (await take(other, await exported(desk))).changed
+        clock.advance(100)
+        shown = await other.journal.check_operation(CheckOperation(ref=other.ref), as_caller(AGENT))
+        assert (shown["state"], shown["settle_until"]) == ("in_doubt", rfc3339(ends + 300_000_000))
+
+
+@pytest.mark.parametrize(
+    ("there", "here"),
+    [
+        (KEYED, KEYED),
+        ({"repeat": "unsafe"}, KEYED),
+        ({"repeat": "unsafe"}, {"repeat": "safe"}),
+        (KEYED, {"repeat": "safe"}),
+    ],
+)
+async def test_an_attempt_elsewhere_stops_a_repeat_of_what_is_in_doubt_here(
+    tmp_path: Path, there: dict[str, Any], here: dict[str, Any]
+) -> None:
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        await desk.begin(lookup=LOOKUP, **there)
+        await desk.failure("none", evidence={"status": 400})
+        await desk.begin(lookup=LOOKUP, **there)
+        await desk.failure("unknown", attempt=2)
+        await other.begin(lookup=LOOKUP, **here)
+        await other.failure("unknown")
+        taken = await take(other, await exported(desk))
+        assert (taken.doubts, await other.state()) == (1, "in_doubt")
+        assert words(await other.begin(**here)) == "reconcile in_doubt"
+        assert not (await take(other, await exported(desk))).changed
+        clock.advance(301)
+        assert words(await other.reconcile("not_performed", as_of=clock.text)) == "continue recorded"
+        assert words(await other.begin(**here)) == "perform retry_after_failure"
+        assert (await other.journal.reader.verify()).faults == ()
+
+
+async def test_a_key_lives_no_longer_than_its_first_grant_elsewhere_and_the_shorter_life_permit(
+    tmp_path: Path,
+) -> None:
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        await desk.begin(lookup=LOOKUP, repeat="keyed", key_ttl_seconds=3_000)
+        first = clock.at
+        await desk.failure("unknown")
+        clock.advance(100)
+        await other.begin(lookup=LOOKUP, **KEYED)
+        await other.failure("unknown")
+        await take(other, await exported(desk))
+        clock.advance(301)
+        await other.reconcile("not_performed", as_of=clock.text)
+        again = await other.begin(**KEYED)
+        assert words(again) == "perform retry_after_failure"
+        assert again["repeat_until"] == rfc3339(first + 2_700_000_000)
+
+
+async def test_an_attempt_elsewhere_that_may_be_repeated_safely_stops_no_safe_repeat(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        for each in (desk, other):
+            await each.begin(repeat="safe")
+            await each.failure("unknown")
+            clock.advance(1)
+        await take(other, await exported(desk))
+        assert words(await other.begin(repeat="safe")) == "perform repeat_safe"
 
 
 async def test_an_operation_unknown_here_is_taken_into_a_run_that_is_known(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_every_namespace_is_copied_when_that_is_asked_for(
 
     anyio.run(add)
     target = str(tmp_path / "copy.db")
-    assert cli("copy", str(journal), target).code == 0
+    assert cli("copy", "--namespace", "default", str(journal), target).code == 0
     assert cli("runs", "--journal", target, "--namespace", "tenant", "--json").out.count('"run":') == 0
     answer = json.loads(cli("copy", "--all-namespaces", str(journal), target, "--json").out)
     assert [(each["namespace"], each["runs_new"]) for each in answer["copies"]] == [
