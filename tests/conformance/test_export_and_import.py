@@ -27,9 +27,10 @@ from counterfoil.store.domain.commands import (
 )
 from counterfoil.store.domain.instants import rfc3339
 from counterfoil.store.domain.states import Policy
-from counterfoil.store.errors import InvalidArgument, NotFound
+from counterfoil.store.errors import Forbidden, InvalidArgument, NotFound
 from counterfoil.store.importing import Taken
 from counterfoil.store.opening import Fresh, open_journal
+from counterfoil.store.restoring import mark_restored
 from counterfoil.store.spool import read_spool
 from journals import AGENT, ANOTHER, PERSON, SECRET, Desk, FakeClock, as_caller, open_desk
 
@@ -367,6 +368,62 @@ async def test_a_lease_that_lives_elsewhere_is_waited_for_before_a_look_counts(
         assert words(await at.reconcile("not_performed", as_of=clock.text)) == "continue recorded"
         assert await at.state() == "failed"
         assert (await other.journal.reader.verify()).faults == ()
+
+
+def lacking(lines: list[dict[str, Any]], *, version: int, lacks: Any) -> bytes:
+    """Give an export whose header says so, sealed anew."""
+    return sealed([{**lines[0], "version": version, "lacks": lacks}, *lines[1:]])
+
+
+async def restored(folder: Path, clock: FakeClock) -> bytes:
+    """Give the export of a journal that was marked as put back from a backup."""
+    async with open_desk(folder, clock=clock) as desk:
+        await desk.begin()
+        await desk.failure("none", evidence={"status": 401})
+        clock.advance(60)
+        await mark_restored(desk.journal, clock=clock, policy=Policy(), caller=IMPORTER)
+    async with open_desk(folder, clock=clock) as desk:
+        assert words(await desk.begin()) == "ask history_gap"
+        return await exported(desk)
+
+
+async def test_what_a_restored_journal_lacks_is_lacking_where_its_export_is_taken_in(tmp_path: Path) -> None:
+    clock = FakeClock()
+    file = await restored(tmp_path, clock)
+    for _ in range(2):
+        async with another_journal(tmp_path, clock) as other:
+            assert (await take(other, file)).lacks_history
+    async with another_journal(tmp_path, clock) as other:
+        assert words(await other.begin()) == "ask history_gap"
+        assert words(await other.at("unknown", run="unknown").begin()) == "ask history_gap"
+        again = await exported(other)
+    async with another_journal(tmp_path, clock, name="third") as third:
+        assert (await take(third, again)).lacks_history
+    async with another_journal(tmp_path, clock, name="third") as third:
+        assert words(await third.begin()) == "ask history_gap"
+
+
+async def test_an_export_that_lacks_history_is_not_taken_into_a_namespace_in_use(tmp_path: Path) -> None:
+    clock = FakeClock()
+    file = await restored(tmp_path, clock)
+    async with another_journal(tmp_path, clock) as other:
+        await other.at("mine", run="mine").begin()
+        before = await log_of(other)
+        with pytest.raises(Forbidden, match=r"lacks history; .* nothing was imported"):
+            await take(other, file)
+        assert await log_of(other) == before
+    async with another_journal(tmp_path, clock) as other:
+        assert words(await other.at("new").begin()) == "perform first_attempt"
+
+
+async def test_a_header_that_hides_or_garbles_what_is_lacking_is_refused(tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in (await restored(tmp_path, FakeClock())).splitlines()]
+    assert lines[0]["version"] == 2
+    lacks = lines[0]["lacks"]
+    garbled = ({}, [], {**lacks, "until": "now"}, {**lacks, "since": True}, {**lacks, "since": -1})
+    for version, said in ((1, lacks), (2, None), *((2, each) for each in garbled)):
+        with pytest.raises(InvalidArgument, match="line 1"):
+            read_spool(io.BytesIO(lacking(lines, version=version, lacks=said)))
 
 
 async def test_a_lease_that_was_extended_elsewhere_is_waited_for(tmp_path: Path) -> None:
