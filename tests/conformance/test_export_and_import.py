@@ -370,6 +370,94 @@ async def test_a_lease_that_lives_elsewhere_is_waited_for_before_a_look_counts(
         assert (await other.journal.reader.verify()).faults == ()
 
 
+@pytest.mark.parametrize("kind", ["planned", "failed"])
+@pytest.mark.parametrize("there", ["in_progress", "in_doubt", "disputed", "succeeded"])
+async def test_a_look_alike_that_an_import_brought_stops_what_was_planned_or_failed_here(
+    tmp_path: Path, kind: str, there: str
+) -> None:
+    clock = FakeClock()
+    effect: dict[str, Any] = {"action": "email.send", "target": "bob@example.org", "args": {"n": 1}}
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        here = other.at("K1")
+        if kind == "planned":
+            step = PlanStep(key="K1", **effect)
+            await other.journal.begin_run(BeginRun(run="run-1", plan=(step,)), as_caller(AGENT))
+        else:
+            await here.begin(**effect)
+            await here.failure("none", evidence={"status": 400})
+        clock.advance(1)
+        elsewhere = desk.at("K2")
+        await elsewhere.begin(lookup=LOOKUP, **effect)
+        if there == "in_doubt":
+            await elsewhere.failure("unknown")
+        elif there == "disputed":
+            await elsewhere.failure("none", evidence={"status": 400})
+        if there in ("disputed", "succeeded"):
+            await elsewhere.receipt(external_id="m-2")
+        await take(other, await exported(desk))
+        before = await log_of(other)
+        stopped = await here.begin(**effect)
+        assert words(stopped) == "stop possible_duplicate"
+        assert [(each["key"], each["state"], each["same"]) for each in stopped["duplicates"]] == [
+            ("K2", there, "fingerprint")
+        ]
+        assert await log_of(other) == before
+        told_apart = await here.begin(distinct_from=(stopped["duplicates"][0]["operation"],), **effect)
+        reason = "first_attempt" if kind == "planned" else "retry_after_failure"
+        cannot_be_set_aside = there in ("in_doubt", "disputed")
+        expected = "stop possible_duplicate" if cannot_be_set_aside else f"perform {reason}"
+        assert words(told_apart) == expected
+        if there == "in_doubt":
+            clock.advance(301)
+            await other.at("K2").reconcile("not_performed", as_of=clock.text)
+            assert words(await here.begin(**effect)) == f"perform {reason}"
+
+
+async def test_an_undoing_that_an_import_brought_stops_a_second_one_in_another_run(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with two_journals(tmp_path, clock) as (desk, other):
+        for each in (desk, other):
+            await each.receipt()
+        undone = (await other.journal.check_operation(CheckOperation(ref=other.ref), as_caller(AGENT)))[
+            "operation"
+        ]
+        here = other.at("undo-1", run="run-2")
+        await here.begin(target="undo-1", compensates=undone)
+        await here.failure("none", evidence={"status": 400})
+        clock.advance(1)
+        elsewhere = desk.at("undo-2", run="run-3")
+        await elsewhere.begin(target="undo-2", compensates=undone)
+        await elsewhere.failure("unknown")
+        await take(other, await exported(desk))
+        stopped = await here.begin(target="undo-1", compensates=undone)
+        assert words(stopped) == "stop possible_duplicate"
+        assert [each["same"] for each in stopped["duplicates"]] == ["compensates"]
+
+
+async def test_what_was_told_apart_or_planned_side_by_side_stops_nothing(tmp_path: Path) -> None:
+    clock = FakeClock()
+    effect: dict[str, Any] = {"action": "email.send", "target": "bob@example.org", "args": {"n": 1}}
+    async with open_desk(tmp_path, clock=clock) as desk:
+        plan = (PlanStep(key="K1", **effect), PlanStep(key="K2", **effect))
+        await desk.journal.begin_run(BeginRun(run="run-1", plan=plan), as_caller(AGENT))
+        clock.advance(1)
+        first = await desk.at("K2").begin(**effect)
+        await desk.at("K2").failure("unknown")
+        assert words(await desk.at("K1").begin(**effect)) == "perform first_attempt"
+        await desk.at("K1").failure("none", evidence={"status": 400})
+        assert words(await desk.at("K1").begin(**effect)) == "perform retry_after_failure"
+        other = desk.at("L1", run="run-2")
+        await other.begin(**effect)
+        await other.failure("none", evidence={"status": 400})
+        clock.advance(1)
+        one = (await other.journal.check_operation(CheckOperation(ref=other.ref), as_caller(AGENT)))[
+            "operation"
+        ]
+        await desk.at("L2", run="run-2").begin(distinct_from=(one,), **effect)
+        assert words(await other.begin(**effect)) == "perform retry_after_failure"
+        assert first["next"] == "perform"
+
+
 def lacking(lines: list[dict[str, Any]], *, version: int, lacks: Any) -> bytes:
     """Give an export whose header says so, sealed anew."""
     return sealed([{**lines[0], "version": version, "lacks": lacks}, *lines[1:]])

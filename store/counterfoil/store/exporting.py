@@ -3,8 +3,8 @@
 The lines, each an object with a `type`, in ASCII:
 
 - `header`: `format` and `version`, the `journal`, the `namespace`, `exported_at`, and `counts` at the start;
-  where the journal was put back from a backup, `lacks` says from when to when, and the version is 2, so that a
-  program which does not know of that takes nothing;
+  where the journal was put back from a backup, `lacks` says from when to when, and the version is 2, so that
+  a program which does not know of that takes nothing;
 - for each run a `run`, then its bodies (`body`), its contexts (`context`, each once in a file) and its events
   (`event`) with the texts and hashes as they are stored, so that the chain can be proved from the file;
 - `end`: how many lines and how much of what came before it, and a digest of every byte before it. A file
