@@ -25,10 +25,12 @@ from counterfoil.store.domain.commands import (
     Spec,
     Undo,
 )
+from counterfoil.store.domain.instants import rfc3339
 from counterfoil.store.domain.states import Policy
-from counterfoil.store.errors import InvalidArgument, NotFound
+from counterfoil.store.errors import Forbidden, InvalidArgument, NotFound
 from counterfoil.store.importing import Taken
 from counterfoil.store.opening import Fresh, open_journal
+from counterfoil.store.restoring import mark_restored
 from counterfoil.store.spool import read_spool
 from journals import AGENT, ANOTHER, PERSON, SECRET, Desk, FakeClock, as_caller, open_desk
 
@@ -338,6 +340,253 @@ async def test_an_attempt_made_elsewhere_is_a_doubt_here(tmp_path: Path, key: st
         assert (taken.doubts, taken.conflicts) == (1, [])
         assert words(await other.at(key).begin()) == "reconcile in_doubt"
         assert not (await take(other, await exported(desk))).changed
+
+
+@pytest.mark.parametrize("key", ["planned", "failed", "in-doubt"])
+async def test_a_lease_that_lives_elsewhere_is_waited_for_before_a_look_counts(
+    tmp_path: Path, key: str
+) -> None:
+    clock = FakeClock()
+    plan = (PlanStep(key="planned", action="email.send", target="planned@example.org", lookup=LOOKUP),)
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        await other.journal.begin_run(BeginRun(run="run-1", plan=plan), as_caller(AGENT))
+        await other.at("failed").begin(lookup=LOOKUP)
+        await other.at("failed").failure("none", evidence={"status": 401})
+        await other.at("in-doubt").begin(lookup=LOOKUP)
+        await other.at("in-doubt").failure("unknown")
+        clock.advance(10)
+        await desk.at(key).begin(lookup=LOOKUP, lease_seconds=600)
+        ends = clock.at + 600_000_000
+        assert (await take(other, await exported(desk))).doubts == 1
+        assert not (await take(other, await exported(desk))).changed
+        at = other.at(key)
+        shown = await at.journal.check_operation(CheckOperation(ref=at.ref), as_caller(AGENT))
+        assert shown["settle_until"] == rfc3339(ends + 300_000_000)
+        clock.advance(800)
+        assert words(await at.reconcile("not_performed", as_of=clock.text)) == "wait settling"
+        clock.advance(101)
+        assert words(await at.reconcile("not_performed", as_of=clock.text)) == "continue recorded"
+        assert await at.state() == "failed"
+        assert (await other.journal.reader.verify()).faults == ()
+
+
+@pytest.mark.parametrize("kind", ["planned", "failed"])
+@pytest.mark.parametrize("there", ["in_progress", "in_doubt", "disputed", "succeeded"])
+async def test_a_look_alike_that_an_import_brought_stops_what_was_planned_or_failed_here(
+    tmp_path: Path, kind: str, there: str
+) -> None:
+    clock = FakeClock()
+    effect: dict[str, Any] = {"action": "email.send", "target": "bob@example.org", "args": {"n": 1}}
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        here = other.at("K1")
+        if kind == "planned":
+            step = PlanStep(key="K1", **effect)
+            await other.journal.begin_run(BeginRun(run="run-1", plan=(step,)), as_caller(AGENT))
+        else:
+            await here.begin(**effect)
+            await here.failure("none", evidence={"status": 400})
+        clock.advance(1)
+        elsewhere = desk.at("K2")
+        await elsewhere.begin(lookup=LOOKUP, **effect)
+        if there == "in_doubt":
+            await elsewhere.failure("unknown")
+        elif there == "disputed":
+            await elsewhere.failure("none", evidence={"status": 400})
+        if there in ("disputed", "succeeded"):
+            await elsewhere.receipt(external_id="m-2")
+        await take(other, await exported(desk))
+        before = await log_of(other)
+        stopped = await here.begin(**effect)
+        assert words(stopped) == "stop possible_duplicate"
+        assert [(each["key"], each["state"], each["same"]) for each in stopped["duplicates"]] == [
+            ("K2", there, "fingerprint")
+        ]
+        assert await log_of(other) == before
+        told_apart = await here.begin(distinct_from=(stopped["duplicates"][0]["operation"],), **effect)
+        reason = "first_attempt" if kind == "planned" else "retry_after_failure"
+        cannot_be_set_aside = there in ("in_doubt", "disputed")
+        expected = "stop possible_duplicate" if cannot_be_set_aside else f"perform {reason}"
+        assert words(told_apart) == expected
+        if there == "in_doubt":
+            clock.advance(301)
+            await other.at("K2").reconcile("not_performed", as_of=clock.text)
+            assert words(await here.begin(**effect)) == f"perform {reason}"
+
+
+async def test_an_undoing_that_an_import_brought_stops_a_second_one_in_another_run(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with two_journals(tmp_path, clock) as (desk, other):
+        for each in (desk, other):
+            await each.receipt()
+        undone = (await other.journal.check_operation(CheckOperation(ref=other.ref), as_caller(AGENT)))[
+            "operation"
+        ]
+        here = other.at("undo-1", run="run-2")
+        await here.begin(target="undo-1", compensates=undone)
+        await here.failure("none", evidence={"status": 400})
+        clock.advance(1)
+        elsewhere = desk.at("undo-2", run="run-3")
+        await elsewhere.begin(target="undo-2", compensates=undone)
+        await elsewhere.failure("unknown")
+        await take(other, await exported(desk))
+        stopped = await here.begin(target="undo-1", compensates=undone)
+        assert words(stopped) == "stop possible_duplicate"
+        assert [each["same"] for each in stopped["duplicates"]] == ["compensates"]
+
+
+async def test_what_was_told_apart_or_planned_side_by_side_stops_nothing(tmp_path: Path) -> None:
+    clock = FakeClock()
+    effect: dict[str, Any] = {"action": "email.send", "target": "bob@example.org", "args": {"n": 1}}
+    async with open_desk(tmp_path, clock=clock) as desk:
+        plan = (PlanStep(key="K1", **effect), PlanStep(key="K2", **effect))
+        await desk.journal.begin_run(BeginRun(run="run-1", plan=plan), as_caller(AGENT))
+        clock.advance(1)
+        first = await desk.at("K2").begin(**effect)
+        await desk.at("K2").failure("unknown")
+        assert words(await desk.at("K1").begin(**effect)) == "perform first_attempt"
+        await desk.at("K1").failure("none", evidence={"status": 400})
+        assert words(await desk.at("K1").begin(**effect)) == "perform retry_after_failure"
+        other = desk.at("L1", run="run-2")
+        await other.begin(**effect)
+        await other.failure("none", evidence={"status": 400})
+        clock.advance(1)
+        one = (await other.journal.check_operation(CheckOperation(ref=other.ref), as_caller(AGENT)))[
+            "operation"
+        ]
+        await desk.at("L2", run="run-2").begin(distinct_from=(one,), **effect)
+        assert words(await other.begin(**effect)) == "perform retry_after_failure"
+        assert first["next"] == "perform"
+
+
+def lacking(lines: list[dict[str, Any]], *, version: int, lacks: Any) -> bytes:
+    """Give an export whose header says so, sealed anew."""
+    return sealed([{**lines[0], "version": version, "lacks": lacks}, *lines[1:]])
+
+
+async def restored(folder: Path, clock: FakeClock) -> bytes:
+    """Give the export of a journal that was marked as put back from a backup."""
+    async with open_desk(folder, clock=clock) as desk:
+        await desk.begin()
+        await desk.failure("none", evidence={"status": 401})
+        clock.advance(60)
+        await mark_restored(desk.journal, clock=clock, policy=Policy(), caller=IMPORTER)
+    async with open_desk(folder, clock=clock) as desk:
+        assert words(await desk.begin()) == "ask history_gap"
+        return await exported(desk)
+
+
+async def test_what_a_restored_journal_lacks_is_lacking_where_its_export_is_taken_in(tmp_path: Path) -> None:
+    clock = FakeClock()
+    file = await restored(tmp_path, clock)
+    for _ in range(2):
+        async with another_journal(tmp_path, clock) as other:
+            assert (await take(other, file)).lacks_history
+    async with another_journal(tmp_path, clock) as other:
+        assert words(await other.begin()) == "ask history_gap"
+        assert words(await other.at("unknown", run="unknown").begin()) == "ask history_gap"
+        again = await exported(other)
+    async with another_journal(tmp_path, clock, name="third") as third:
+        assert (await take(third, again)).lacks_history
+    async with another_journal(tmp_path, clock, name="third") as third:
+        assert words(await third.begin()) == "ask history_gap"
+
+
+async def test_an_export_that_lacks_history_is_not_taken_into_a_namespace_in_use(tmp_path: Path) -> None:
+    clock = FakeClock()
+    file = await restored(tmp_path, clock)
+    async with another_journal(tmp_path, clock) as other:
+        await other.at("mine", run="mine").begin()
+        before = await log_of(other)
+        with pytest.raises(Forbidden, match=r"lacks history; .* nothing was imported"):
+            await take(other, file)
+        assert await log_of(other) == before
+    async with another_journal(tmp_path, clock) as other:
+        assert words(await other.at("new").begin()) == "perform first_attempt"
+
+
+async def test_a_header_that_hides_or_garbles_what_is_lacking_is_refused(tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in (await restored(tmp_path, FakeClock())).splitlines()]
+    assert lines[0]["version"] == 2
+    lacks = lines[0]["lacks"]
+    garbled = ({}, [], {**lacks, "until": "now"}, {**lacks, "since": True}, {**lacks, "since": -1})
+    for version, said in ((1, lacks), (2, None), *((2, each) for each in garbled)):
+        with pytest.raises(InvalidArgument, match="line 1"):
+            read_spool(io.BytesIO(lacking(lines, version=version, lacks=said)))
+
+
+async def test_a_lease_that_was_extended_elsewhere_is_waited_for(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with two_journals(tmp_path, clock, lookup=LOOKUP, lease_seconds=300) as (desk, other):
+        clock.advance(250)
+        await desk.journal.record_progress(
+            RecordProgress(ref=desk.ref, attempt=1, message="on"), as_caller(AGENT)
+        )
+        ends = clock.at + 300_000_000
+        assert (await take(other, await exported(desk))).doubts == 1
+        assert not (await take(other, await exported(desk))).changed
+        clock.advance(100)
+        shown = await other.journal.check_operation(CheckOperation(ref=other.ref), as_caller(AGENT))
+        assert (shown["state"], shown["settle_until"]) == ("in_doubt", rfc3339(ends + 300_000_000))
+
+
+@pytest.mark.parametrize(
+    ("there", "here"),
+    [
+        (KEYED, KEYED),
+        ({"repeat": "unsafe"}, KEYED),
+        ({"repeat": "unsafe"}, {"repeat": "safe"}),
+        (KEYED, {"repeat": "safe"}),
+    ],
+)
+async def test_an_attempt_elsewhere_stops_a_repeat_of_what_is_in_doubt_here(
+    tmp_path: Path, there: dict[str, Any], here: dict[str, Any]
+) -> None:
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        await desk.begin(lookup=LOOKUP, **there)
+        await desk.failure("none", evidence={"status": 400})
+        await desk.begin(lookup=LOOKUP, **there)
+        await desk.failure("unknown", attempt=2)
+        await other.begin(lookup=LOOKUP, **here)
+        await other.failure("unknown")
+        taken = await take(other, await exported(desk))
+        assert (taken.doubts, await other.state()) == (1, "in_doubt")
+        assert words(await other.begin(**here)) == "reconcile in_doubt"
+        assert not (await take(other, await exported(desk))).changed
+        clock.advance(301)
+        assert words(await other.reconcile("not_performed", as_of=clock.text)) == "continue recorded"
+        assert words(await other.begin(**here)) == "perform retry_after_failure"
+        assert (await other.journal.reader.verify()).faults == ()
+
+
+async def test_a_key_lives_no_longer_than_its_first_grant_elsewhere_and_the_shorter_life_permit(
+    tmp_path: Path,
+) -> None:
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        await desk.begin(lookup=LOOKUP, repeat="keyed", key_ttl_seconds=3_000)
+        first = clock.at
+        await desk.failure("unknown")
+        clock.advance(100)
+        await other.begin(lookup=LOOKUP, **KEYED)
+        await other.failure("unknown")
+        await take(other, await exported(desk))
+        clock.advance(301)
+        await other.reconcile("not_performed", as_of=clock.text)
+        again = await other.begin(**KEYED)
+        assert words(again) == "perform retry_after_failure"
+        assert again["repeat_until"] == rfc3339(first + 2_700_000_000)
+
+
+async def test_an_attempt_elsewhere_that_may_be_repeated_safely_stops_no_safe_repeat(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        for each in (desk, other):
+            await each.begin(repeat="safe")
+            await each.failure("unknown")
+            clock.advance(1)
+        await take(other, await exported(desk))
+        assert words(await other.begin(repeat="safe")) == "perform repeat_safe"
 
 
 async def test_an_operation_unknown_here_is_taken_into_a_run_that_is_known(tmp_path: Path) -> None:

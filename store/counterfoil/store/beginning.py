@@ -1,6 +1,7 @@
 """begin_operation around its decision: what is read before it, and what is answered after it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from counterfoil.store.comparing import hides_the_same
@@ -12,8 +13,9 @@ from counterfoil.store.domain.differences import differences
 from counterfoil.store.domain.drafting import Situation
 from counterfoil.store.domain.grants import AuthorityFacts, is_out_of_attempts
 from counterfoil.store.domain.instants import Instant, rfc3339
-from counterfoil.store.domain.model import Operation, Party
+from counterfoil.store.domain.model import Operation, Party, State
 from counterfoil.store.domain.outlook import NO_BARRIERS, Barriers
+from counterfoil.store.domain.states import state_of
 from counterfoil.store.domain.untrusted import safe_value
 from counterfoil.store.gaps import gap_in
 from counterfoil.store.preparing import Bodies, Reference
@@ -72,6 +74,11 @@ class Beginning:
             )
             if operation is None or operation.takes:
                 candidates = await self._look_alikes(connection, given)
+            elif state_of(operation, now) is State.FAILED:
+                # What an import brought since it was begun: a retry is the rarer begin, and may read more.
+                candidates = await self._look_alikes(
+                    connection, replace(given, description=operation.description)
+                )
         if operation is None:
             await refuse_lost(connection, **place, operation=None if run is None else given.id)
         compensates = given.compensates or (None if operation is None else operation.compensates)

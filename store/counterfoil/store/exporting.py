@@ -3,6 +3,8 @@
 The lines, each an object with a `type`, in ASCII:
 
 - `header`: `format` and `version`, the `journal`, the `namespace`, `exported_at`, and `counts` at the start;
+  where the journal was put back from a backup, `lacks` says from when to when, and the version is 2, so that
+  a program which does not know of that takes nothing;
 - for each run a `run`, then its bodies (`body`), its contexts (`context`, each once in a file) and its events
   (`event`) with the texts and hashes as they are stored, so that the chain can be proved from the file;
 - `end`: how many lines and how much of what came before it, and a digest of every byte before it. A file
@@ -19,6 +21,8 @@ from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from counterfoil.store.domain.instants import Instant, rfc3339
+from counterfoil.store.errors import Forbidden
+from counterfoil.store.lost_history import lack_of
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.resolving import no_such_run
 from counterfoil.store.viewing import Viewer
@@ -26,10 +30,11 @@ from counterfoil.store.viewing import Viewer
 if TYPE_CHECKING:
     from counterfoil.store.journal_identity import JournalIdentity
 
-__all__ = ["FORMAT", "VERSION", "Exporter"]
+__all__ = ["FORMAT", "VERSION", "VERSION_THAT_LACKS", "Exporter"]
 
 FORMAT = "counterfoil-export"
 VERSION = 1
+VERSION_THAT_LACKS = 2
 
 _ROWS_AT_ONCE = 500
 _EVENT = ("seq", "operation", "kind", "at", "caller", "data", "hash")
@@ -51,6 +56,7 @@ class Exporter:
 
         Raises:
             NotFound: there is no run of that name.
+            Forbidden: this is a copy that has not ended.
         """
         name = None if run is None else self._view.prepare.name(run, name="run")
         yield self._line(await self._header(name))
@@ -83,14 +89,22 @@ class Exporter:
             return counts, self._view.now(connection).at
 
         counts, now = await self._view.database.read(work)
+        lack = await lack_of(self._view)
+        if lack is not None and lack.copy_of is not None:
+            raise Forbidden(
+                "what is to be exported is a copy that has not ended; nothing was exported",
+                fix="end it first, by the same `counterfoil copy` that began it",
+            )
+        lacks = None if lack is None else {"since": lack.backed_up_at, "until": lack.restored_at}
         return {
             "type": "header",
             "format": FORMAT,
-            "version": VERSION,
+            "version": VERSION if lacks is None else VERSION_THAT_LACKS,
             "journal": {"id": self._identity.id, "created_at": rfc3339(self._identity.created_at)},
             "namespace": namespace,
             "exported_at": rfc3339(now),
             "counts": dict(counts or {}),
+            **({} if lacks is None else {"lacks": lacks}),
         }
 
     async def _runs(self, run: str | None, after: str) -> Sequence[Row]:

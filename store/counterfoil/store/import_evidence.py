@@ -8,11 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from counterfoil.store.domain.canonical import canonical_json
+from counterfoil.store.domain.canonical import canonical_json, digest
+from counterfoil.store.domain.doubts import ForeignAttempt, can_be_doubted, decide_doubt
 from counterfoil.store.domain.drafting import Creation, Situation
 from counterfoil.store.domain.events import Event
 from counterfoil.store.domain.instants import Instant
-from counterfoil.store.domain.model import Assurance, Attempt, Finding, Operation, Receipt, State
+from counterfoil.store.domain.model import Assurance, Attempt, Finding, Operation, Outcome, Receipt
 from counterfoil.store.domain.receipts import ReceiptFacts, decide_receipt
 from counterfoil.store.domain.reconciling import ReconcileFacts, decide_reconcile
 from counterfoil.store.domain.states import live_attempt, state_of, unknown_attempts
@@ -90,20 +91,53 @@ class Evidence:
 
     def take_doubt(self) -> None:
         """Keep as a claim that an attempt unknown here may have had its effect, so that none is granted."""
-        if state_of(self.operation, self._now) not in (State.PLANNED, State.FAILED):
-            return
         for attempt in _open_attempts(self._theirs, self._now):
-            if self._attempt_here(attempt.number) is not None:
+            if not can_be_doubted(state_of(self.operation, self._now)):
+                return
+            if not self._is_news(attempt):
                 continue
-            said = {"journal": self._journal_id, "attempt": attempt.number, "granted_at": attempt.granted_at}
-            digest = self.bodies.add(canonical_json(said))
-            if any(receipt.evidence_digest == digest for receipt in self.operation.receipts):
-                continue
-            facts = replace(
-                _NO_RECEIPT, system=f"counterfoil {self._journal_id}"[:200], evidence_digest=digest
+            facts = ForeignAttempt(
+                first_granted_at=min(each.granted_at for each in (*self._theirs.granted, attempt)),
+                end=attempt.end,
+                terms=self._theirs.terms,
+                system=f"counterfoil {self._journal_id}"[:200],
+                evidence_digest=self.bodies.add(canonical_json(self._said_of(attempt))),
             )
-            self._apply(decide_receipt(self.operation, facts, self._situation, creation=self._creation()))
+            self._apply(decide_doubt(self.operation, facts, self._situation))
             self.doubts += 1
+
+    def _is_news(self, attempt: Attempt) -> bool:
+        """Tell whether an attempt, or its granted lease, goes beyond what is known here."""
+        if attempt.number == 0 and not self._is_unannounced_news(attempt):
+            return False
+        if self._attempt_here(attempt.number) is not None:
+            ours = next(each for each in self.operation.granted if each.number == attempt.number)
+            if ours.outcome is Outcome.REFUSED or attempt.lease_until <= ours.lease_until:
+                return False
+            if attempt.end <= ours.end:
+                return False
+        said = self._said_of(attempt)
+        known = digest(canonical_json(said))
+        # A claim that names no lease was noted when that was over, if it was.
+        said.pop("lease_until", None)
+        known_as_over = digest(canonical_json(said))
+        return not any(
+            receipt.evidence_digest == known
+            or (receipt.evidence_digest == known_as_over and receipt.recorded_at >= attempt.end)
+            for receipt in self.operation.receipts
+        )
+
+    def _is_unannounced_news(self, attempt: Attempt) -> bool:
+        """Tell whether an effect nobody announced there is unknown here; one in doubt here covers it."""
+        ours = next((each for each in self.operation.attempts if each.number == 0), None)
+        if ours is None:
+            return True
+        is_same = (ours.granted_at, ours.lease_until) == (attempt.granted_at, attempt.lease_until)
+        return not is_same and ours.outcome.is_without_effect
+
+    def _said_of(self, attempt: Attempt) -> dict[str, Any]:
+        said = {"journal": self._journal_id, "attempt": attempt.number, "granted_at": attempt.granted_at}
+        return said if attempt.number == 0 else {**said, "lease_until": attempt.lease_until}
 
     @property
     def _now(self) -> Instant:

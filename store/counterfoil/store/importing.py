@@ -26,6 +26,7 @@ from counterfoil.store.domain.states import state_of
 from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.given_runs import GivenRun, read_given_run
 from counterfoil.store.import_evidence import Evidence
+from counterfoil.store.lost_history import take_lack
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.pruning import bodies_of
@@ -60,7 +61,10 @@ class Conflict:
 
 @dataclass(slots=True, kw_only=True)
 class Taken:
-    """What an import came to; `conflicts_in_all` counts those that are not listed as well."""
+    """What an import came to; `conflicts_in_all` counts those that are not listed as well.
+
+    `lacks_history`: the file is of a journal that was put back from a backup, and this one is marked so.
+    """
 
     journal_id: str
     runs_new: int = 0
@@ -72,6 +76,7 @@ class Taken:
     not_taken: int = 0
     conflicts: list[Conflict] = field(default_factory=list)
     conflicts_in_all: int = 0
+    lacks_history: bool = False
 
     @property
     def changed(self) -> bool:
@@ -97,6 +102,7 @@ class Importer:
 
         Raises:
             InvalidArgument: the file is not as a journal would have written it; nothing of it was stored.
+            Forbidden: it is of a journal that lacks history, and this namespace is in use; see `take_lack`.
         """
         if spool.namespace != self._view.namespace:
             raise InvalidArgument(
@@ -108,7 +114,9 @@ class Importer:
         now = await self._view.moment()
         for given in self._runs(spool, now):
             del given
-        taken = Taken(journal_id=spool.journal_id)
+        if spool.lack is not None:
+            await take_lack(self._view, spool.lack)
+        taken = Taken(journal_id=spool.journal_id, lacks_history=spool.lack is not None)
         for given in self._runs(spool, now):
 
             async def work(connection: Connection, given: GivenRun = given) -> Taken:

@@ -16,15 +16,14 @@ __all__ = ["Lack", "begin_copy", "end_copy", "lack_of", "take_lack"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lack:
-    """What a journal lacks: all between the moment of a backup and the moment when it was put back."""
+    """What a namespace lacks: all between the moment of a backup and the moment when it was put back.
+
+    `copy_of` is the journal whose copy into it has not ended, where it lacks what has not come yet.
+    """
 
     restored_at: Instant
     backed_up_at: Instant
-
-    @property
-    def is_of_copy(self) -> bool:
-        """Whether it is that of a copy that has not ended: no backup is as late as what follows it."""
-        return self.restored_at == self.backed_up_at
+    copy_of: str | None = None
 
 
 async def lack_of(view: Viewer) -> Lack | None:
@@ -32,7 +31,7 @@ async def lack_of(view: Viewer) -> Lack | None:
 
     async def work(connection: Connection) -> Lack | None:
         marks = await _marks(connection, view.namespace)
-        return None if not marks else _lack(marks[0])
+        return None if not marks else Lack(**marks[0])
 
     return await view.database.read(work)
 
@@ -62,7 +61,7 @@ async def begin_copy(source: Viewer, target: Viewer, *, of: str) -> None:
             fix="put it back with `counterfoil restore FILE --journal PLACE`, then copy that journal",
         )
     lack = await lack_of(source)
-    if lack is not None and lack.is_of_copy:
+    if lack is not None and lack.copy_of is not None:
         raise Forbidden(
             "what is to be copied is a copy that has not ended; nothing was copied",
             fix="end it first, by the same `counterfoil copy` that began it",
@@ -137,10 +136,6 @@ async def _marks(connection: Connection, namespace: str) -> list[Row]:
 
 async def _holds_no_run(connection: Connection, namespace: str) -> bool:
     return await connection.fetch_one("first_run", {"namespace": namespace}) is None
-
-
-def _lack(row: Row) -> Lack:
-    return Lack(restored_at=row["restored_at"], backed_up_at=row["backed_up_at"])
 
 
 def _refused(lack: Lack, *, done: str) -> Forbidden:

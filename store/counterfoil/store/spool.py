@@ -7,11 +7,12 @@ notes where each run begins; then one run at a time is read again. Whoever made 
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeGuard
 
 from counterfoil.store.domain.canonical import parse_json
 from counterfoil.store.errors import InvalidArgument
-from counterfoil.store.exporting import FORMAT, VERSION
+from counterfoil.store.exporting import FORMAT, VERSION, VERSION_THAT_LACKS
+from counterfoil.store.lost_history import Lack
 
 __all__ = ["Line", "RunSpan", "Spool", "in_line", "read_spool"]
 
@@ -92,6 +93,7 @@ class Spool:
     journal_id: str
     namespace: str
     exported_at: str
+    lack: Lack | None = None
     spans: list[RunSpan] = field(default_factory=list)
 
     def lines_of(self, span: RunSpan) -> Iterator[Line]:
@@ -188,10 +190,10 @@ class _Walk:
         given = line.value
         if given["format"] != FORMAT:
             raise in_line(line.number, "this is no export of Counterfoil")
-        if given["version"] != VERSION:
+        if given["version"] not in (VERSION, VERSION_THAT_LACKS):
             raise in_line(
                 line.number,
-                f"the format has version {given['version']}, this program knows {VERSION}",
+                f"the format has version {given['version']}, this program knows up to {VERSION_THAT_LACKS}",
                 accepted="an export of a version that this program knows; update counterfoil",
             )
         journal_id = given["journal"].get("id")
@@ -202,6 +204,7 @@ class _Walk:
             journal_id=journal_id,
             namespace=given["namespace"],
             exported_at=given["exported_at"],
+            lack=_lack(line),
         )
 
     def _close(self, _offset: int) -> None:
@@ -221,6 +224,21 @@ class _Walk:
         if line.value["lines"] != line.number - 1 or line.value["counts"] != self._counts:
             raise in_line(line.number, "the counts do not fit: the file was changed or damaged")
         self._is_over = True
+
+
+def _lack(line: Line) -> Lack | None:
+    """Read what the journal lacks; the version says whether it lacks anything."""
+    given = line.value.get("lacks")
+    if line.value["version"] == VERSION and given is None:
+        return None
+    since, until = (given.get("since"), given.get("until")) if isinstance(given, dict) else (None, None)
+    if line.value["version"] == VERSION or not (_is_moment(since) and _is_moment(until)):
+        raise in_line(line.number, "what the journal lacks does not fit the version, or cannot be read")
+    return Lack(backed_up_at=since, restored_at=until)
+
+
+def _is_moment(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _LARGEST_NUMBER
 
 
 def _parsed(raw: bytes, number: int) -> Line:

@@ -131,6 +131,14 @@ def import_(request: Request, file: str) -> int:
             ]
         )
     ]
+    if taken.lacks_history:
+        lines.append(
+            show.plain(
+                "The journal of this file was put back from a backup and lacks history, and now this one "
+                "does too: `ask: history_gap`, as after a restore. Start servers that have it open again.",
+                "yellow",
+            )
+        )
     for conflict in taken.conflicts[:_SHOWN]:
         lines.append(
             show.plain(

@@ -9,7 +9,7 @@ from counterfoil.store.domain.drafting import Creation, Draft, Situation, clock_
 from counterfoil.store.domain.events import EventKind, to_data
 from counterfoil.store.domain.grants import NO_AUTHORITY, Authority, AuthorityFacts, weigh
 from counterfoil.store.domain.instants import micros
-from counterfoil.store.domain.lookalikes import Lookalike, Newcomer, find_lookalikes
+from counterfoil.store.domain.lookalikes import Lookalike, Newcomer, find_arrived, find_lookalikes
 from counterfoil.store.domain.model import (
     NO_TERMS,
     Attempt,
@@ -61,9 +61,9 @@ class BeginGiven:
 class BeginFacts:
     """What is read before deciding.
 
-    `others` are look-alike candidates; `dependencies` the operations waited for, and theirs, by key;
-    `original` the operation that this one would compensate. `next_position` and `run_created_at` serve a new
-    operation. `today` is the digest of all that is known of today's context.
+    `others` are look-alike candidates, where it was never attempted or failed; `dependencies` the operations
+    waited for, and theirs, by key; `original` the operation that this one would compensate. `next_position`
+    and `run_created_at` serve a new operation. `today` is the digest of all that is known of today's context.
     `barriers` stand in the way before any grant is weighed; `authority` is None where nothing asks for one.
     `gap_at` is when the journal was last restored. `is_same_but_for_secrets`: the fingerprints differ only by
     placeholders that another journal made. `compacted_at` is when the caller's conversation last was, where
@@ -128,6 +128,16 @@ def decide_begin(given: BeginGiven, facts: BeginFacts, situation: Situation) -> 
             return draft.answer("stop", "identity_conflict", fields={"conflict": True})
         if draft.before.is_settled:
             return draft.verdict(Command.BEGIN, "free")
+        if draft.before in (State.PLANNED, State.FAILED):
+            arrived = find_arrived(
+                _newcomer(operation, given, facts, situation),
+                operation,
+                facts.others,
+                now=draft.now,
+                policy=situation.policy,
+            )
+            if arrived:
+                return draft.answer("stop", "possible_duplicate", fields={"duplicates": list(arrived)})
         _take(draft, given, situation)
     mentioned += _merge(draft, given, facts, situation)
     draft.elapse()
@@ -137,17 +147,22 @@ def decide_begin(given: BeginGiven, facts: BeginFacts, situation: Situation) -> 
 
 
 def _lookalikes(given: BeginGiven, facts: BeginFacts, situation: Situation) -> tuple[Lookalike, ...]:
-    operation = facts.operation
-    newcomer = Newcomer(
+    newcomer = _newcomer(facts.operation, given, facts, situation)
+    return find_lookalikes(newcomer, facts.others, now=situation.now.at, policy=situation.policy)
+
+
+def _newcomer(
+    operation: Operation | None, given: BeginGiven, facts: BeginFacts, situation: Situation
+) -> Newcomer:
+    return Newcomer(
         id=given.id,
         run=given.run,
-        description=given.description,
+        description=given.description if operation is None or operation.takes else operation.description,
         distinct_from=(*given.distinct_from, *(() if operation is None else operation.distinct_from)),
         compensates=given.compensates or (None if operation is None else operation.compensates),
         party=situation.party,
         compacted_at=facts.compacted_at,
     )
-    return find_lookalikes(newcomer, facts.others, now=situation.now.at, policy=situation.policy)
 
 
 def _takes(operation: Operation, given: Description, state: State) -> bool:

@@ -150,16 +150,27 @@ def _with_attempts(operation: Operation, numbers: Iterable[int], **changes: Any)
 
 
 def _unannounced(operation: Operation, event: Event) -> Operation:
-    """An effect without a grant: an ended attempt under no key, unknown anew each time one shows."""
+    """An effect without a grant: an ended attempt under no key, unknown anew each time one shows.
+
+    One that was granted in another journal was granted, and may end, when that journal says.
+    """
     others = tuple(attempt for attempt in operation.attempts if attempt.number != 0)
+    granted = [event.data.get("granted_at", event.at)]
+    ends = [event.at, event.data.get("lease_until", event.at)]
+    is_of_another_journal = "lease_until" in event.data
+    for before in operation.attempts[:1]:
+        if before.is_of_another_journal and not before.outcome.is_without_effect:
+            is_of_another_journal = True
+            granted.append(before.granted_at)
+            ends.append(before.lease_until)
     shown = Attempt(
         number=0,
         generation=0,
         holder=None,
         reason="unannounced",
-        granted_at=event.at,
-        lease_until=event.at,
-        ended_at=event.at,
+        granted_at=min(granted),
+        lease_until=max(ends),
+        ended_at=None if is_of_another_journal else event.at,
         outcome=Outcome.UNKNOWN,
         is_touched=True,
     )
@@ -199,7 +210,8 @@ def _clock_jumped(operation: Operation, event: Event) -> Operation:
     if jump < 0:
         attempts = tuple(
             changed(attempt, ended_at=min(attempt.end, event.at))
-            if attempt.ended_at is not None or attempt.outcome is Outcome.UNKNOWN
+            if (attempt.ended_at is not None or attempt.outcome is Outcome.UNKNOWN)
+            and not attempt.is_of_another_journal
             else attempt
             for attempt in attempts
         )

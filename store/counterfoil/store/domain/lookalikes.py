@@ -12,7 +12,7 @@ from counterfoil.store.domain.model import Description, Operation, Party, State
 from counterfoil.store.domain.names import targets_overlap
 from counterfoil.store.domain.states import Policy, state_of
 
-__all__ = ["Lookalike", "Newcomer", "find_lookalikes", "is_of_conversation"]
+__all__ = ["Lookalike", "Newcomer", "find_arrived", "find_lookalikes", "is_of_conversation"]
 
 _CANNOT_BE_SET_ASIDE = frozenset((State.IN_DOUBT, State.DISPUTED))
 
@@ -68,6 +68,37 @@ def find_lookalikes(
                 )
             )
     return tuple(found)
+
+
+def find_arrived(
+    newcomer: Newcomer, operation: Operation, others: Iterable[Operation], *, now: Instant, policy: Policy
+) -> tuple[Lookalike, ...]:
+    """Find what stops an operation that is on record already: look-alikes that an import or a copy brought.
+
+    Whatever is begun or planned in this journal is compared with what is there, and told apart then; steps
+    that one plan declares side by side came in one moment. What came otherwise and may have had its effect
+    was never told apart, and is now as for a new key.
+    """
+    return tuple(
+        alike
+        for alike in find_lookalikes(newcomer, others, now=now, policy=policy)
+        if alike.stops
+        and alike.operation.created_at != operation.created_at
+        and not _was_told_apart(operation, alike.operation)
+        and _may_be_the_effect(alike, now)
+    )
+
+
+def _was_told_apart(operation: Operation, other: Operation) -> bool:
+    return other.id in operation.distinct_from or operation.id in other.distinct_from
+
+
+def _may_be_the_effect(alike: Lookalike, now: Instant) -> bool:
+    """Tell whether a look-alike may have happened: any that is open, and the very same one once settled."""
+    state = state_of(alike.operation, now)
+    if state.is_settled:
+        return alike.same in ("fingerprint", "compensates") and state is not State.CANCELLED
+    return state.is_open
 
 
 def _same(newcomer: Newcomer, other: Operation, policy: Policy) -> str | None:

@@ -234,6 +234,11 @@ class Attempt:
         """When it ended: by its holder, else by its granted lease."""
         return self.lease_until if self.ended_at is None else self.ended_at
 
+    @property
+    def is_of_another_journal(self) -> bool:
+        """Whether it stands for attempts of another journal: from the first grant there to the last end."""
+        return self.number == 0 and self.ended_at is None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:

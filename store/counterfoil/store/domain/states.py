@@ -217,7 +217,8 @@ def repeat_until(operation: Operation, policy: Policy) -> Instant | None:
 
     The declared settle time is taken off even where the lookup is conclusive: it stands here for a request
     still under way. What the wall clock was set back since the first grant is taken off too. A key of before
-    a restore is over: attempts under another one may be missing.
+    a restore is over: attempts under another one may be missing. What another journal granted before may have
+    gone out under the same key, which counts from then.
     """
     generation = current_generation(operation)
     under_it = [attempt for attempt in operation.granted if attempt.generation == generation]
@@ -225,7 +226,11 @@ def repeat_until(operation: Operation, policy: Policy) -> Instant | None:
         return None
     first = under_it[0]
     lost = operation.set_back - first.set_back
-    until = first.granted_at + micros(operation.terms.key_ttl_seconds) - settle(operation, policy) - lost
+    since_when = first.granted_at
+    elsewhere = operation.attempts[0]
+    if elsewhere.is_of_another_journal and first.granted_at <= elsewhere.lease_until:
+        since_when = min(since_when, elsewhere.granted_at)
+    until = since_when + micros(operation.terms.key_ttl_seconds) - settle(operation, policy) - lost
     if is_of_lost_history(first, policy.history_lost_at):
         return min(until, first.granted_at)
     return until
