@@ -38,6 +38,7 @@ OPERATORS_NAME = "internal_code"
 
 FORMS: Mapping[str, str] = {
     "github_token": f"ghp_{PLAIN}",
+    "counterfoil_token": f"cft_{PLAIN}",
     "gitlab_token": f"glpat-{PLAIN}",
     "slack_token": f"xoxb-{PLAIN}",
     "slack_webhook": f"https://hooks.slack.com/services/{PLAIN}",
