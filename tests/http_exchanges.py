@@ -1,5 +1,6 @@
 """Requests to the HTTP application within this process, so that a test holds both ends of a connection."""
 
+import hashlib
 import json
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -8,7 +9,6 @@ from typing import Any, Self
 
 import anyio
 from mcp.server.lowlevel import Server
-from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp, Message
 
 from counterfoil.server.http.application import build_application
@@ -18,10 +18,13 @@ from counterfoil.server.http.metrics import Metrics
 from counterfoil.server.http.principals import Principal
 from counterfoil.server.http.rates import Rates
 from counterfoil.server.http.scraping import Scraping
+from counterfoil.server.http.session_seals import SessionSeals
 from counterfoil.server.http.settings import HttpSettings
+from counterfoil.server.http.surroundings import Surroundings
 from counterfoil.server.scopes import SCOPES
+from counterfoil.store.domain.canonical import canonical_json
 
-__all__ = ["BOTH", "ERAS", "WAIT_SECONDS", "Exchange", "headers_of", "serving", "tool_call"]
+__all__ = ["sealed", "BOTH", "ERAS", "WAIT_SECONDS", "Exchange", "headers_of", "serving", "tool_call"]
 
 BOTH = "application/json, text/event-stream"
 ERAS = ("2025-11-25", "2026-07-28")
@@ -127,6 +130,23 @@ async def _no_journal() -> Any:
     raise AssertionError("no journal is asked for here")
 
 
+class _Vouching:
+    """As much of a journal as vouches for what was written."""
+
+    def vouch(self, text: str) -> str:
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+async def _the_journal(namespace: str) -> _Vouching:
+    return _Vouching()
+
+
+def sealed(session_id: str) -> str:
+    """Give the id of a session as `serving` gives it to its one principal."""
+    seal = _Vouching().vouch(canonical_json(["http session", "local", session_id]))
+    return f"{session_id}.{seal}"
+
+
 @asynccontextmanager
 async def serving(
     server: Server[Any], *, drain: Drain | None = None, **settings: Any
@@ -138,8 +158,9 @@ async def serving(
         server,
         tools=(),
         settings=HttpSettings(**settings),
-        security=TransportSecuritySettings(allowed_hosts=["test"], allowed_origins=[]),
+        surroundings=Surroundings(hosts=frozenset({"test"}), origins=frozenset()),
         who=Principal(name="local", namespace="default", scopes=frozenset(SCOPES)),
+        seals=SessionSeals(_the_journal),
         rates=Rates(per_second=0, burst=1, clock=time.monotonic),
         health=Health(_no_journal, drain),
         metrics=metrics,

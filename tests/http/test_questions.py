@@ -29,7 +29,7 @@ from counterfoil.server.http.principals import Principal
 from counterfoil.server.http.questions import Asked, Questions
 from counterfoil.server.http.sessions import HttpSession, new_session_id
 from counterfoil.server.http.streams import AnswerStream
-from http_exchanges import WAIT_SECONDS, Exchange, headers_of, serving, tool_call
+from http_exchanges import WAIT_SECONDS, Exchange, headers_of, sealed, serving, tool_call
 from http_servers import TOKENS, HttpServer, connected, issue_token
 from stdio_process import call
 
@@ -91,7 +91,7 @@ def session(capabilities: Mapping[str, Any] | None = None) -> dict[str, str]:
     """Give the headers of a call in a new session."""
     shown = {"elicitation": {}} if capabilities is None else capabilities
     session_id = new_session_id({"capabilities": shown, "clientInfo": {"name": "c", "version": "1"}})
-    return headers_of(ERA, "asking", **{"mcp-session-id": session_id})
+    return headers_of(ERA, "asking", **{"mcp-session-id": sealed(session_id)})
 
 
 async def answered(app: ASGIApp, headers: Mapping[str, str], question: str, **answer: Any) -> Exchange:
