@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -198,7 +199,6 @@ class Cluster:
     def lending(self) -> Iterator[Callable[[Path], str]]:
         """Give what gives a journal of its own for each path, the same one for the same path."""
         lent: dict[Path, str] = {}
-        # Made before the test's event loop runs, since a loop of its own makes it.
         template = self._template()
 
         def place(path: Path) -> str:
@@ -217,7 +217,9 @@ class Cluster:
         """Give a database with an empty journal, which is quicker copied than made."""
         if not self._journals:
             name = self.new_database()
-            anyio.run(_make_journal, self.url(name))
+            # In a thread of its own, since the first to need it may be a test whose loop runs already.
+            with ThreadPoolExecutor(1) as thread:
+                thread.submit(anyio.run, _make_journal, self.url(name)).result()
             self._journals.append(name)
         return self._journals[0]
 
