@@ -56,6 +56,12 @@ def installed_binaries() -> Path | None:
     return folders[-1] if folders else None
 
 
+def _signal(process: int, number: signal.Signals) -> None:
+    # One that had just ended is gone as soon as its parent runs again.
+    with suppress(ProcessLookupError):
+        os.kill(process, number)
+
+
 class Cluster:
     """One running server. Its databases are lent: each is empty, and is emptied again when it comes back."""
 
@@ -172,12 +178,12 @@ class Cluster:
         """Stop the server's processes where they are, as a host that hangs, for the length of a block."""
         stopped = self.processes()
         for process in stopped:
-            os.kill(process, signal.SIGSTOP)
+            _signal(process, signal.SIGSTOP)
         try:
             yield
         finally:
             for process in stopped:
-                os.kill(process, signal.SIGCONT)
+                _signal(process, signal.SIGCONT)
 
     def url(self, database: str) -> str:
         """Give the URL of a database."""

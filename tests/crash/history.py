@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from counterfoil.store.domain.identity import operation_id
+
 __all__ = ["Call", "Recorder", "faults_in", "read_history"]
 
 
@@ -150,13 +152,13 @@ def _grants(calls: list[Call]) -> Iterator[str]:
     """Exactly one grant for each attempt, which only its own call may be given again."""
     granted: dict[tuple[str, int], list[Call]] = defaultdict(list)
     newest: Counter[str] = Counter()
-    places: dict[str, tuple[str, str]] = {}
+    ids: dict[tuple[str, str], str] = {}
     for call in calls:
         for view in views(call):
             newest[view.operation] = max(newest[view.operation], view.attempt)
         answer = call.answer or {}
         if call.tool == "begin_operation" and "operation" in answer:
-            places[answer["operation"]] = (call.given["run"], call.given["key"])
+            ids[call.given["run"], call.given["key"]] = answer["operation"]
         if _is_grant(call):
             granted[answer["operation"], answer["attempt"]].append(call)
     for (operation, attempt), given in granted.items():
@@ -167,14 +169,16 @@ def _grants(calls: list[Call]) -> Iterator[str]:
             yield f"attempt {attempt} of {operation} was granted to two calls"
         if len({(call.answer or {})["idempotency_key"] for call in given}) > 1:
             yield f"attempt {attempt} of {operation} has two keys"
+    # Of an operation that is there, nobody may ever have been told the id; its names give it as well.
     unanswered = Counter(
-        (call.given["run"], call.given["key"])
+        ids.get((run, key)) or operation_id("default", run, key)
         for call in calls
         if call.tool == "begin_operation" and call.answer is None
+        for run, key in ((call.given["run"], call.given["key"]),)
     )
     for operation, number in newest.items():
         missing = [attempt for attempt in range(1, number + 1) if (operation, attempt) not in granted]
-        if len(missing) > unanswered[places.get(operation, ("", ""))]:
+        if len(missing) > unanswered[operation]:
             yield f"attempts {missing} of {operation} were granted to nobody"
 
 
