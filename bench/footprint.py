@@ -17,12 +17,13 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import anyio
 import psycopg
+from msgspec.structs import replace
 
 from counterfoil.server.clock import read_clock
 from counterfoil.store.domain.commands import (

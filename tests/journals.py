@@ -3,7 +3,6 @@
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -11,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import psycopg
+from msgspec.structs import replace
 
 from counterfoil.store.domain.commands import (
     BeginOperation,

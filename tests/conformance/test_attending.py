@@ -2,10 +2,10 @@
 
 import io
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from counterfoil.store.domain.commands import (
     BeginOperation,

@@ -1,11 +1,11 @@
 """A journal that is opened without an event loop keeps what one with threads keeps."""
 
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from counterfoil.store.domain.commands import BeginOperation, CheckOperation, OperationRef
 from counterfoil.store.domain.states import Policy

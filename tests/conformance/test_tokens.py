@@ -1,10 +1,10 @@
 """Bearer tokens in the journal: who may issue one, when one counts, and that the log proves all of it."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from counterfoil.store.domain.commands import IssueToken
 from counterfoil.store.errors import Forbidden, InvalidArgument, NotFound

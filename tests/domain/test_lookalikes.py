@@ -1,8 +1,7 @@
 """The next of a series: what a conversation remembers is mentioned, what it may have forgotten stops it."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from counterfoil.store.domain.lookalikes import Newcomer, find_lookalikes
 from counterfoil.store.domain.model import Attempt, Decision, Description, Operation, Party, State

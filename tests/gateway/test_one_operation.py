@@ -1,10 +1,10 @@
 """A call that both the agent and the gateway record is one operation."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from counterfoil.store.domain.commands import (
     BeginOperation,

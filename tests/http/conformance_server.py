@@ -16,7 +16,6 @@ import struct
 import sys
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -25,6 +24,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp_types import SamplingMessage, TextContent
 from mcp_types.version import is_version_at_least
+from msgspec.structs import replace
 
 from counterfoil.server.access import Context
 from counterfoil.server.app import build_server

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from mcp_types import (
     JSONRPCResponse,
     TextContent,
 )
+from msgspec.structs import replace
 from starlette.types import ASGIApp
 
 from counterfoil.server.access import Context

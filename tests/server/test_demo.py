@@ -6,11 +6,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from counterfoil.server.demo.course import Effect, broken_promises
 from counterfoil.server.demo.job import JOB

@@ -3,13 +3,13 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any, Literal
 
 import anyio
 import pytest
 from mcp import Client, MCPError
 from mcp_types import CallToolResult
+from msgspec.structs import replace
 
 from counterfoil.server.app import build_server
 from counterfoil.server.callers import ClientInfo

@@ -5,10 +5,10 @@ brings, and from nothing that it says.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 from mcp.server.context import ServerRequestContext
+from msgspec import Struct
 
 from counterfoil.server.callers import ClientInfo
 from counterfoil.server.scopes import READ, SCOPES, WRITE
@@ -33,8 +33,7 @@ JournalProvider = Callable[[], Awaitable[Journal]]
 """Gives the open journal, or raises the fault that says why there is none now."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class Access(Struct, frozen=True, kw_only=True):
     """What whoever sent a request reaches. `client` is what is known of them before they say a word."""
 
     journals: JournalProvider

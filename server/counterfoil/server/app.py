@@ -4,10 +4,10 @@ It stands on the SDK's low-level `Server`: that takes schemas and results as the
 arguments on, and loads no table printer, which `MCPServer` does to set up its logs.
 """
 
+import dataclasses
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from mcp_types import (
     Tool,
     ToolAnnotations,
 )
+from msgspec.structs import replace
 
 from counterfoil.server.access import Access, AccessOf, Context, JournalProvider, scope_of_tool
 from counterfoil.server.asking import ask
@@ -124,7 +125,7 @@ async def _let_any_arguments_through(ctx: Context, call_next: CallNext) -> Handl
     if ctx.method == "tools/call" and isinstance(params, Mapping):
         arguments = params.get("arguments")
         if arguments is not None and not isinstance(arguments, dict):
-            ctx = replace(ctx, params={**params, "arguments": {_AS_GIVEN: arguments}})
+            ctx = dataclasses.replace(ctx, params={**params, "arguments": {_AS_GIVEN: arguments}})
     return await call_next(ctx)
 
 

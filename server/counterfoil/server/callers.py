@@ -1,8 +1,10 @@
 """Finds out who calls: from `_meta` first, then from the environment, then from what the call says itself."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.server.traceparent import traceparent_or_none
 from counterfoil.store.domain.commands import Caller
@@ -21,8 +23,7 @@ _CONVERSATIONS = ("threadId", "sessionId")
 """What Codex calls a conversation; Claude Code tells it by the environment."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientInfo:
+class ClientInfo(Struct, frozen=True, kw_only=True):
     """What the transport knows: the connection, the client, and the environment that it was started in.
 
     `is_lasting`: later calls of the same caller come by the same connection.

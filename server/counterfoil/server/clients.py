@@ -5,9 +5,10 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 __all__ = ["CLIENTS", "NAME", "Client", "Connection", "own_command", "server_command"]
 
@@ -17,8 +18,7 @@ _FIRST_START_SECONDS = 60
 """For clients whose wait for a server is short: uvx may have to download everything first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
+class Connection(Struct, frozen=True, kw_only=True):
     """The command that a client is to start, with its arguments."""
 
     command: str
@@ -30,8 +30,7 @@ class Connection:
         return shlex.join([self.command, *self.args])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Client:
+class Client(Struct, frozen=True, kw_only=True):
     """One client: the format of its configuration, the file that it stands in, and its own way to add it."""
 
     title: str

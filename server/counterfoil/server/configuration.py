@@ -7,10 +7,12 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import fields
 
 from counterfoil.store.domain.instants import parse_rfc3339
 from counterfoil.store.domain.model import ConfiguredGrant
@@ -56,8 +58,7 @@ class SettingsError(Exception):
         self.name = name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuthorityRule:
+class AuthorityRule(Struct, frozen=True, kw_only=True):
     """Which actions and targets (globs) need a grant before they may be attempted."""
 
     action: str = "*"
@@ -65,8 +66,7 @@ class AuthorityRule:
     require: str = "grant"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssuranceRule:
+class AssuranceRule(Struct, frozen=True, kw_only=True):
     """Which assurance a receipt needs for an action (glob) to count as succeeded."""
 
     action: str = "*"
@@ -74,24 +74,21 @@ class AssuranceRule:
     require: str = "reported"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DuplicateRule:
+class DuplicateRule(Struct, frozen=True, kw_only=True):
     """What makes two operations of an action (glob) look alike."""
 
     action: str = "*"
     compare: str = "target"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectRun:
+class ProjectRun(Struct, frozen=True, kw_only=True):
     """Which run the calls of a project belong to: `path` is its folder, absolute."""
 
     path: str
     run: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Configuration:
+class Configuration(Struct, frozen=True, kw_only=True):
     """What the file says, defaults filled in."""
 
     path: Path | None = None
@@ -225,7 +222,7 @@ def _limits(table: Mapping[str, Any]) -> Limits:
 def _rule(
     kind: type[_Rule], name: str, table: Mapping[str, Any], choices: Mapping[str, tuple[str, ...]]
 ) -> _Rule:
-    _known(name, table, kind.__dataclass_fields__)
+    _known(name, table, kind.__struct_fields__)
     needed = ("action", *choices)
     if "target" in table:
         needed = tuple(choices)

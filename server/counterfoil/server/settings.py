@@ -9,10 +9,11 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct, field
 
 from counterfoil.server.configuration import (
     AssuranceRule,
@@ -43,8 +44,7 @@ TOOL_SETS = ("core", "all")
 _NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@:/+-]{0,99}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Struct, frozen=True, kw_only=True):
     """What a process was told. Durations in seconds.
 
     `journal` is the URL as it may be shown; `journal_path` is the file that it names, None for a database of
@@ -57,7 +57,7 @@ class Settings:
 
     journal: str
     journal_path: Path | None
-    journal_url: str | None = field(default=None, repr=False)
+    journal_url: str | None = None
     namespace: str = "default"
     tools: str = "all"
     log_level: str = "warning"
@@ -85,6 +85,10 @@ class Settings:
     run: str | None = None
     tool_rules: "tuple[ToolRule, ...]" = ()
     gateway: "GatewaySettings | None" = None
+
+    def __repr__(self) -> str:
+        """Show whose settings these are; the database's URL holds its password."""
+        return f"Settings(journal={self.journal!r}, namespace={self.namespace!r})"
 
     @property
     def place(self) -> Path | str:

@@ -5,8 +5,9 @@ A file is text from outside: it is read as data, bounded, and nothing in it is f
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from counterfoil.store.domain.canonical import digest
 from counterfoil.store.domain.commands import Criterion, Spec
@@ -29,8 +30,7 @@ _REQUIRED = re.compile(r"\b(?:MUST|SHALL)\b")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpecFile:
+class SpecFile(Struct, frozen=True, kw_only=True):
     """A specification as `begin_run` takes it, and which format it was read as."""
 
     format: str

@@ -10,10 +10,10 @@ the receipt, the failure or the finding to it. What an effect consists of never 
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import anyio
+from msgspec.structs import replace
 from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, SpanKind, TraceFlags, Tracer
 

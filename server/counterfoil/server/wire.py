@@ -9,10 +9,10 @@ waits for ever, not knowing whether its effect may go ahead.
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
+from msgspec import Struct
 from pydantic import ValidationError
 
 from counterfoil.server.faults import plain_fault
@@ -34,15 +34,13 @@ _TAIL_ID = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """A sound JSON-RPC message, parsed once; what was judged is what is served."""
 
     content: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """The answer to a line that is not served, as a JSON-RPC message; None where none is due."""
 
     answer: dict[str, Any] | None

@@ -6,8 +6,9 @@ whether the agent itself has begun the effect, they learn from the journal.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from counterfoil.store.domain.commands import Caller, Json, OperationRef
 from counterfoil.store.domain.model import Operation, Party, State
@@ -28,8 +29,7 @@ _MOST_HELD = 1_000
 """Sessions at work at one time; beyond it a call is taken for one that nobody announced."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveAttempt:
+class LiveAttempt(Struct, frozen=True, kw_only=True):
     """A permission that an agent holds now: which operation it is of, and what the effect is."""
 
     operation: str
@@ -42,8 +42,7 @@ class LiveAttempt:
     args: Json
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attendance:
+class Attendance(Struct, frozen=True, kw_only=True):
     """Where a conversation stands: the run that it holds, and its live attempts by run and key.
 
     `marked` is the operation that a mark is on file for (see `Attending.attendance`).
@@ -54,8 +53,7 @@ class Attendance:
     marked: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class Recorded(Struct, frozen=True, kw_only=True):
     """The bodies of one operation, whole and with secrets replaced; None is "not on file".
 
     `was_result`: a result was recorded, and may have been pruned since.

@@ -1,7 +1,8 @@
 """What a hook asks: it sees the beginning and the end of a call in two processes, and has to join the two."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from counterfoil.store.domain.commands import Caller
 from counterfoil.store.domain.model import Operation, Party, State
@@ -16,8 +17,7 @@ _MOST_HELD = 500
 _MOST_ELSEWHERE = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldAttempt:
+class HeldAttempt(Struct, frozen=True, kw_only=True):
     """The newest attempt of an operation, and what was noted at it.
 
     `is_live`: its lease has not run out. `marks` are the external ids of the acknowledgements at this very

@@ -1,8 +1,9 @@
 """What only people look at: finding operations, watching the log, and proving that it holds."""
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+from msgspec import Struct
 
 from counterfoil.store.domain.commands import FindOperations
 from counterfoil.store.errors import JournalUnavailable
@@ -17,8 +18,7 @@ from counterfoil.store.viewing import Viewer, history_entry
 __all__ = ["Auditor", "Verification"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verification:
+class Verification(Struct, frozen=True, kw_only=True):
     """What replaying the whole log showed."""
 
     runs: int

@@ -4,8 +4,10 @@ Only a person gives or takes: whoever is not shown to be one leaves a request. N
 up, record or reconcile.
 """
 
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.canonical import canonical_json
@@ -50,8 +52,7 @@ __all__ = ["Authorizing"]
 _MOST_CONSTRAINTS = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Meant:
+class _Meant(Struct, frozen=True, kw_only=True):
     """What a grant is to be about: an operation as it is now, or patterns; `request` is what it answers."""
 
     operation: Operation | None = None

@@ -1,8 +1,9 @@
 """begin_operation around its decision: what is read before it, and what is answered after it."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from counterfoil.store.comparing import hides_the_same
 from counterfoil.store.domain.answers import Verdict

@@ -7,16 +7,16 @@ the newest, so that a log cut short is noticed too.
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii as quote
+
+from msgspec import Struct
 
 from counterfoil.store.protocol import Row
 
 __all__ = ["ChainFault", "event_hash", "first_fault", "genesis"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChainFault:
+class ChainFault(Struct, frozen=True, kw_only=True):
     """Where a chain breaks."""
 
     seq: int

@@ -1,8 +1,9 @@
 """What the commands about one operation share: what is read before a decision, and what is done after it."""
 
 import json
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.closing import compensate

@@ -7,8 +7,9 @@ any length is copied in little memory. What lies before it was taken over before
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.protocol import Connection, Row
@@ -24,8 +25,7 @@ _BODY = re.compile(r"(?<![-:])sha256:[0-9a-f]{64}")
 """What may be the digest of a body: keyed digests and fingerprints have something before it."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Part:
+class Part(Struct, kw_only=True):
     """Events of a run, in order, from one number on, with the bodies and contexts that they name.
 
     `lacking` are digests of what is no body there, or no more; `at_hand` all bodies of a run that is short.

@@ -5,8 +5,9 @@ and memory does not grow with the journals.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from counterfoil.store.copying import Progress, is_one_log
 from counterfoil.store.domain.instants import Instant
@@ -19,8 +20,7 @@ _ROWS_AT_ONCE = 1_000
 _MOST_DIFFERENCES = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Difference(Struct, frozen=True, kw_only=True):
     """What one journal has and the other has not, or has otherwise.
 
     `operation` is the key of an operation, or its id where a reference is meant; None is the run itself.
@@ -33,8 +33,7 @@ class Difference:
     target: str
 
 
-@dataclass(slots=True, kw_only=True)
-class Checked:
+class Checked(Struct, kw_only=True):
     """What was compared; `differences_in_all` counts those that are not listed as well."""
 
     runs: int = 0

@@ -12,8 +12,9 @@ history (`lost_history`), and when conversations were compacted.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from counterfoil.store.compacting import copy_compactions
 from counterfoil.store.copied_parts import Part, read_part
@@ -37,8 +38,7 @@ _MOST_EVIDENCE_BYTES = 256 * 1024 * 1024
 """A run whose logs have parted is weighed as a whole, in memory."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class Progress(Struct, frozen=True, kw_only=True):
     """How far a copy, or its check, has come: operations of the journal that is copied."""
 
     step: str
@@ -46,8 +46,7 @@ class Progress:
     in_all: int
 
 
-@dataclass(slots=True, kw_only=True)
-class Copied:
+class Copied(Struct, kw_only=True):
     """What a copy came to, in runs; `parted` are those whose logs went on apart."""
 
     from_journal: str

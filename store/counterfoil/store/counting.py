@@ -1,6 +1,6 @@
 """Counts the operations of all namespaces by state: what an operator watches, never what a tenant is told."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.protocol import Connection
@@ -8,8 +8,7 @@ from counterfoil.store.protocol import Connection
 __all__ = ["StateCount", "count_operations"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateCount:
+class StateCount(Struct, frozen=True, kw_only=True):
     """How many operations of a namespace are in a state, and when the longest unchanged one last changed."""
 
     namespace: str

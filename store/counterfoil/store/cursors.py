@@ -3,8 +3,9 @@
 import base64
 import binascii
 import json
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.errors import InvalidArgument
@@ -22,15 +23,13 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cursor:
+class Cursor(Struct, frozen=True, kw_only=True):
     place: tuple[int, int]
     seq: int
     as_of: Instant
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunsCursor:
+class RunsCursor(Struct, frozen=True, kw_only=True):
     """Where a page of runs ended, and when the first page was true."""
 
     touched_at: Instant
@@ -38,8 +37,7 @@ class RunsCursor:
     as_of: Instant
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundCursor:
+class FoundCursor(Struct, frozen=True, kw_only=True):
     """Where a page of found operations ended, and when the first page was true."""
 
     changed_at: Instant

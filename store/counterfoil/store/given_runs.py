@@ -6,11 +6,13 @@ to what a journal could have written itself.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from msgspec import Struct, field
+from msgspec.structs import fields
 
 from counterfoil.store.chain import first_fault
 from counterfoil.store.domain.canonical import digest, parse_json
@@ -35,8 +37,7 @@ _LARGEST_NUMBER = 2**62
 _DEEPEST = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class Standing(Struct, frozen=True, kw_only=True):
     """How far the log of a run is known already: its last number and hash, and the facts up to there.
 
     `operations` holds those of which more is told, no others.
@@ -48,8 +49,7 @@ class Standing:
     run: Run | None
 
 
-@dataclass(slots=True, kw_only=True)
-class GivenRun:
+class GivenRun(Struct, kw_only=True):
     """A run as the file gives it: `events` as stored, hashes included; `operations` follow from them."""
 
     namespace: str
@@ -290,7 +290,7 @@ def _is_of(value: Any, hint: Any) -> bool:
         return isinstance(value, int | float) and not isinstance(value, bool)
     if hint is int:
         return isinstance(value, int) and not isinstance(value, bool)
-    if isinstance(hint, type) and is_dataclass(hint):
+    if isinstance(hint, type) and issubclass(hint, Struct):
         return isinstance(value, hint) and all(
             _is_of(getattr(value, name), part) for name, part in _hints(hint).items()
         )

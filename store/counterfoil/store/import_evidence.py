@@ -5,8 +5,9 @@ nothing else of the file weighs anything.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from counterfoil.store.domain.canonical import canonical_json, digest
 from counterfoil.store.domain.doubts import ForeignAttempt, can_be_doubted, decide_doubt

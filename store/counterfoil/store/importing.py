@@ -12,8 +12,9 @@ was proved.
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import groupby
+
+from msgspec import Struct, field
 
 from counterfoil.store.comparing import is_same_but_for_secrets
 from counterfoil.store.domain.closing import compensate
@@ -43,8 +44,7 @@ _MOST_CONFLICTS = 1_000
 _COUNTED = ("runs_new", "runs_known", "operations_new", "receipts", "findings", "doubts", "not_taken")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conflict:
+class Conflict(Struct, frozen=True, kw_only=True):
     """What the file says of an operation and the journal does not follow.
 
     `kind`: `effect` (the same run and key stand for another effect), `state` (the states differ, the
@@ -59,8 +59,7 @@ class Conflict:
     file: str
 
 
-@dataclass(slots=True, kw_only=True)
-class Taken:
+class Taken(Struct, kw_only=True):
     """What an import came to; `conflicts_in_all` counts those that are not listed as well.
 
     `lacks_history`: the file is of a journal that was put back from a backup, and this one is marked so.

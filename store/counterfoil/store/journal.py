@@ -5,9 +5,10 @@ comes back was durable before it was said.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from msgspec.structs import replace
 
 from counterfoil.store.attending import Attendance, Attending, Mark, Recorded
 from counterfoil.store.attending_calls import AttendedCalls

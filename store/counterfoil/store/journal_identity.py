@@ -1,14 +1,13 @@
 """Which journal this is: what every part that names it needs."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from counterfoil.store.domain.instants import Instant
 
 __all__ = ["JournalIdentity"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JournalIdentity:
+class JournalIdentity(Struct, frozen=True, kw_only=True):
     """Which journal this is."""
 
     id: str

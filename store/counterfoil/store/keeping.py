@@ -5,9 +5,10 @@ The rooms of a person's commands, beside the ones of agents; see also `restoring
 
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from counterfoil.store.copy_check import Checked, compare
 from counterfoil.store.copying import Copied, Copier, Progress
@@ -33,8 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["AcceptedGap", "Backup", "Keeper"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backup:
+class Backup(Struct, frozen=True, kw_only=True):
     """A finished backup."""
 
     path: str
@@ -42,8 +42,7 @@ class Backup:
     backed_up_at: Instant
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AcceptedGap:
+class AcceptedGap(Struct, frozen=True, kw_only=True):
     """What a person accepted; `is_new` is False where it had been accepted before."""
 
     run: str | None

@@ -1,12 +1,11 @@
 """How large what a caller sends may be."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 __all__ = ["Limits"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """The limits of CONTRACT.md, section 8. Bodies are counted as compact JSON in UTF-8."""
 
     args_bytes: int = 64 * 1024

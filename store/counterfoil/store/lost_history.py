@@ -4,7 +4,7 @@ Such a mark counts in one namespace only, the one that is copied or imported int
 in all of them (`restoring`).
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from counterfoil.store.domain.instants import Instant, rfc3339
 from counterfoil.store.errors import Forbidden
@@ -14,8 +14,7 @@ from counterfoil.store.viewing import Viewer
 __all__ = ["Lack", "begin_copy", "end_copy", "lack_of", "take_lack"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lack:
+class Lack(Struct, frozen=True, kw_only=True):
     """What a namespace lacks: all between the moment of a backup and the moment when it was put back.
 
     `copy_of` is the journal whose copy into it has not ended, where it lacks what has not come yet.

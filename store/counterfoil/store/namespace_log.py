@@ -166,7 +166,7 @@ async def accepted_in_log(connection: Connection, namespace: str, *, run: str, r
 
 
 def _plain(fact: Grant | Request | Gap | Token) -> dict[str, Any]:
-    return {name: getattr(fact, name) for name in fact.__slots__}
+    return {name: getattr(fact, name) for name in fact.__struct_fields__}
 
 
 def _grant_row(namespace: str, grant: Grant) -> dict[str, Any]:

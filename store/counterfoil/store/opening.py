@@ -3,9 +3,11 @@
 import hmac
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.store.domain.instants import Reading
 from counterfoil.store.domain.states import Policy
@@ -24,8 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Fresh", "open_journal", "open_journal_directly"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fresh:
+class Fresh(Struct, frozen=True, kw_only=True):
     """What a journal is filled with if it has to be made: drawn by the caller, used only then.
 
     `secret` is the key of the digests that stand for secrets: at least 64 hexadecimal digits.

@@ -5,8 +5,10 @@ Everything that a caller sends passes here once before it is decided upon or sto
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from counterfoil.store.domain.begin import BeginGiven
 from counterfoil.store.domain.canonical import canonical_json, check_value, digest, fingerprint_of, plain_json
@@ -52,8 +54,7 @@ _KEPT_AS_SENT = ("payload", "result")
 """Bodies that are given back: members stay in the order in which they came."""
 
 
-@dataclass(slots=True)
-class Bodies:
+class Bodies(Struct):
     """The bodies of one command by digest, as they may be stored."""
 
     texts: dict[str, str] = field(default_factory=dict)
@@ -65,8 +66,7 @@ class Bodies:
         return name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Body:
+class _Body(Struct, frozen=True, kw_only=True):
     """A body as it is kept: its digest, the keyed digest of what was sent, and its canonical form.
 
     `is_redacted`: a secret was replaced in it, now or before a placeholder of it was sent back.
@@ -81,8 +81,7 @@ class _Body:
 _NO_BODY = _Body()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
+class Reference(Struct, frozen=True, kw_only=True):
     """An operation as it is meant: by id, or by normal run and key (`id` is derived then).
 
     A run without a key names none (`id` is empty then): whoever reads answers with those that may be meant.
@@ -93,8 +92,7 @@ class Reference:
     key: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Preparer:
+class Preparer(Struct, frozen=True):
     """Prepares the commands of one namespace of one journal."""
 
     namespace: str

@@ -1,6 +1,6 @@
 """Brings the commands about runs into normal form; the rest is in `preparing`."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from counterfoil.store.domain.begin import BeginGiven
 from counterfoil.store.domain.canonical import canonical_json, digest
@@ -28,8 +28,7 @@ MOST_STEPS = 500
 """Steps in one begin_run; a longer plan comes in several calls."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedContext:
+class PreparedContext(Struct, frozen=True, kw_only=True):
     """A context in normal form, with its digest and the text that is stored once."""
 
     digest: str

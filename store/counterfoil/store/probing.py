@@ -1,16 +1,16 @@
 """What the journal needs of a probe: something that reads the performing system itself. Made elsewhere."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from counterfoil.store.domain.commands import Json
 
 __all__ = ["ProbeFinding", "ProbeSubject", "Prober"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeSubject:
+class ProbeSubject(Struct, frozen=True, kw_only=True):
     """The operation that a probe looks for, as it is on record: secrets are placeholders, nothing is cut.
 
     `probe` is what the recorded lookup names. `external_id`, `kind` and `system` are those of the newest
@@ -30,8 +30,7 @@ class ProbeSubject:
     probe: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeFinding:
+class ProbeFinding(Struct, frozen=True, kw_only=True):
     """What a probe saw. `found` None is "cannot tell", and `why` says in our own words what stood in the way.
 
     The rest are receipt fields; where something was found there is an `external_id`.

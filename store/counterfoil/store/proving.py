@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from counterfoil.store.chain import first_fault
 from counterfoil.store.domain.canonical import digest
@@ -25,16 +26,14 @@ _AT_ONCE = 100
 """So many bodies are read at a time: each may be long."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class Fault(Struct, frozen=True, kw_only=True):
     """What does not hold, and whether `verify --repair` can make it anew from the log."""
 
     text: str
     is_mendable: bool = False
 
 
-@dataclass(slots=True, kw_only=True)
-class ProvedRun:
+class ProvedRun(Struct, kw_only=True):
     """What was seen of a run. `contexts` are the digests that its events refer to."""
 
     events: int = 0

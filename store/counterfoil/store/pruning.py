@@ -7,7 +7,9 @@ chain breaks. Nothing that may still be needed to find out or to repeat is touch
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.model import Operation, State
@@ -21,8 +23,7 @@ __all__ = ["Pruned", "bodies_of", "prune_run"]
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pruned:
+class Pruned(Struct, frozen=True, kw_only=True):
     """What was removed, or would be: bodies, their characters, and the operations that they belonged to."""
 
     runs: int = 0

@@ -1,7 +1,8 @@
 """Keeps what agents ask a person for, until it is answered; called by the journal inside its transaction."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from counterfoil.store.domain.commands import (
     Caller,

@@ -9,10 +9,10 @@ import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio.to_thread
+from msgspec import Struct
 
 from counterfoil.store.domain.commands import Caller
 from counterfoil.store.domain.drafting import Draft, Situation
@@ -46,8 +46,7 @@ _UNUSED = Fresh(journal_id="unused", secret="0" * 64)
 """No journal is made here: the copy is one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
+class Restored(Struct, frozen=True, kw_only=True):
     """What was put back. `moved` are the names of what lay there; `faults` what replaying the log showed."""
 
     path: str

@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields
 from functools import cache
 from operator import attrgetter
 from typing import Any
 
 import orjson
+from msgspec.structs import fields
 
 from counterfoil.store.domain.events import terms_from_data, to_data
 from counterfoil.store.domain.grants import held_grants

@@ -1,8 +1,9 @@
 """The commands about whole runs: begun, held, finished; called by the journal inside its transaction."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from counterfoil.store.domain.answers import HOLD_ENDED, NOT_HELD
 from counterfoil.store.domain.begin import BeginGiven

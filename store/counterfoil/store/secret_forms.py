@@ -3,14 +3,14 @@
 import base64
 import binascii
 import re
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 __all__ = ["COMMON_BEGINNINGS", "TOKEN_BEGINNINGS", "TOKEN_FORMS", "SecretPattern", "is_plausible"]
 
 
-@dataclass(frozen=True, slots=True)
-class SecretPattern:
+class SecretPattern(Struct, frozen=True):
     """A form of secret text. The group `secret`, else the first group, else the whole match is the secret."""
 
     label: str

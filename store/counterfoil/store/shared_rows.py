@@ -5,7 +5,8 @@ table is read through once; only verification and repair do that.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from counterfoil.store.domain.events import evolve
 from counterfoil.store.domain.model import Operation
@@ -23,8 +24,7 @@ _REMOVE: Mapping[str, str] = {
 """What finds the unfit rows of a table, and what removes one of them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnfitRow:
+class UnfitRow(Struct, frozen=True, kw_only=True):
     """A row that is there and should not, or the other way round; `run` is the run whose log decides."""
 
     found_by: str

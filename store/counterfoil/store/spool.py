@@ -6,8 +6,9 @@ notes where each run begins; then one run at a time is read again. Whoever made 
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, BinaryIO, TypeGuard
+
+from msgspec import Struct, field
 
 from counterfoil.store.domain.canonical import parse_json
 from counterfoil.store.errors import InvalidArgument
@@ -57,8 +58,7 @@ _MEMBERS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Line(Struct, frozen=True, kw_only=True):
     """One line of the file: its number, from 1, and what it says.
 
     What was read from another journal has no lines, and `place` says in words where it stands there.
@@ -75,8 +75,7 @@ class Line:
         return self.place or f"line {self.number}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSpan:
+class RunSpan(Struct, frozen=True, kw_only=True):
     """Where a run lies in the file."""
 
     run: str
@@ -85,8 +84,7 @@ class RunSpan:
     lines: int
 
 
-@dataclass(slots=True, kw_only=True)
-class Spool:
+class Spool(Struct, kw_only=True):
     """A file that was proved whole."""
 
     file: BinaryIO

@@ -11,9 +11,10 @@ A dialect may replace a statement in `sql/DIALECT/overrides.sql`; the comment th
 """
 
 import re
-from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+
+from msgspec import Struct
 
 __all__ = ["Statement", "StatementRefused", "Statements", "load_statements", "sql_folder"]
 
@@ -33,8 +34,7 @@ class StatementRefused(RuntimeError):
         self.statement = statement
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
+class Statement(Struct, frozen=True, kw_only=True):
     """One named statement with the guarantee that its comment gives."""
 
     name: str

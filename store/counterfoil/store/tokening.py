@@ -4,8 +4,9 @@ Only a person issues or takes back. What a token is stays with whoever it was sh
 """
 
 import re
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from counterfoil.store.domain.commands import Caller, IssueToken
 from counterfoil.store.domain.drafting import Situation
@@ -27,8 +28,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _MOST_SCOPES = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bearer:
+class Bearer(Struct, frozen=True, kw_only=True):
     """Whom a token stands for, in which namespace, and how far it goes."""
 
     namespace: str

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from counterfoil.store.domain.commands import Caller, Json
 from counterfoil.store.domain.instants import Instant, Reading, rfc3339
@@ -38,8 +39,7 @@ ANSWER_ROOM = 7_000
 """Characters of JSON that the entries of one page may take, so that the whole answer stays under 10,000."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Viewer:
+class Viewer(Struct, frozen=True, kw_only=True):
     """What every reading room needs."""
 
     database: Database

@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.store.domain.commands import Json
 from counterfoil.store.domain.context import compare_contexts
@@ -81,8 +83,7 @@ async def today_of(
     return {**differing, **(given or {})} or None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
+class Bench(Struct, frozen=True, kw_only=True):
     """What all operations of a run share when they are weighed.
 
     `today` is the context of the call, where it has one; `recorded` the run's, which else stands for it.

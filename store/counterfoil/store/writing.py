@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from counterfoil.store.chain import event_hash, genesis
 from counterfoil.store.domain.commands import Caller
@@ -18,16 +19,14 @@ from counterfoil.store.rows import save_operation, save_run, to_json
 __all__ = ["Change", "RunPlace", "carry_out", "caller_text", "under_assumptions"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunPlace:
+class RunPlace(Struct, frozen=True, kw_only=True):
     """Which run is written to."""
 
     namespace: str
     run: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(Struct, frozen=True, kw_only=True):
     """What happened to one operation: its events, and the facts before and after them."""
 
     before: Operation | None

@@ -1,7 +1,8 @@
 """Asks the rules, once for each (facts, command, moment), and holds every decision against what must be."""
 
-from dataclasses import replace
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from counterfoil.store.domain.instants import Instant, Reading
 from counterfoil.store.domain.model import (

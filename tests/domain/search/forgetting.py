@@ -4,7 +4,7 @@ Who wrote a thing, in which words and when, is for the history. Where a moment d
 of it is kept: whether something was told after the newest lease had run out.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.model import Attempt, Decision, Finding, Operation, Receipt

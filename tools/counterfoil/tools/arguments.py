@@ -7,10 +7,10 @@ import difflib
 import math
 import types
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
+from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
@@ -57,8 +57,7 @@ def take_arguments(model: type[_Model], given: Any, *, limits: Limits) -> _Model
         raise _as_fault(model, error) from None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Form:
+class _Form(Struct, frozen=True, kw_only=True):
     """What a member may be: a list of models, a model, any JSON, or else what `kinds` says."""
 
     kinds: frozenset[Any]

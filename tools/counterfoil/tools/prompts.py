@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from counterfoil.store.domain.identity import is_operation_id
 from counterfoil.store.domain.names import normalize_name
@@ -15,8 +16,7 @@ _LONGEST = 1_000
 """Characters of one argument."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptArgument:
+class PromptArgument(Struct, frozen=True, kw_only=True):
     """One argument of a prompt. `kind` says what it names: a run, an operation, or nothing ("text")."""
 
     name: str
@@ -25,8 +25,7 @@ class PromptArgument:
     is_required: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptWords:
+class PromptWords(Struct, frozen=True, kw_only=True):
     """A prompt as clients list it. `words` gives its text for normal arguments and the tools offered."""
 
     name: str

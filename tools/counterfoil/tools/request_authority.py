@@ -1,8 +1,8 @@
 """request_authority: ask a person to permit what an agent cannot permit itself."""
 
-from dataclasses import replace
 from typing import Any
 
+from msgspec.structs import replace
 from pydantic import Field
 
 from counterfoil.store.domain.commands import Caller, GrantAuthority, OperationRef, RequestAuthority

@@ -6,9 +6,10 @@ spans or JSON strings only, escaped and bounded, so that it can be read and not 
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_to_bytes
+
+from msgspec import Struct
 
 from counterfoil.store.domain.commands import Caller, CheckOperation, OperationRef, ResumePlan
 from counterfoil.store.domain.untrusted import escape_untrusted
@@ -27,8 +28,7 @@ LONGEST_PAGE = 10_000
 """Characters of a resource that is a page; the payload alone comes whole."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceWords:
+class ResourceWords(Struct, frozen=True, kw_only=True):
     """A resource or a template of resources, as clients list it. `argument` is what is to be filled in."""
 
     uri: str
@@ -39,8 +39,7 @@ class ResourceWords:
     argument: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Reading(Struct, frozen=True, kw_only=True):
     """The text of one resource."""
 
     mime_type: str

@@ -1,8 +1,9 @@
 """What a tool is to the server: its words, its models and its one call into the journal."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from counterfoil.store.domain.commands import Caller
 from counterfoil.tools.inputs import Input
@@ -12,16 +13,14 @@ from counterfoil.tools.protocol import Journal
 __all__ = ["Question", "ToolSpecification"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(Struct, frozen=True, kw_only=True):
     """What a person is asked, to be answered with yes or no. `label` stands at the box to tick."""
 
     text: str
     label: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolSpecification:
+class ToolSpecification(Struct, frozen=True, kw_only=True):
     """One tool.
 
     `run` takes arguments that are an instance of `input_model` and gives the answer's members, at most

@@ -9,8 +9,9 @@ import copy
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from counterfoil.store.domain.json_numbers import integer_text
 
@@ -117,8 +118,7 @@ def told(answer: dict[str, Any], *, way: str) -> tuple[dict[str, Any], str]:
     return ordered, written(ordered)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Cuttable:
+class _Cuttable(Struct, frozen=True, kw_only=True):
     """A text, list or object inside an answer that may be cut. What has the highest rank is cut first."""
 
     holder: Any

@@ -5,9 +5,10 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from counterfoil.server.demo.child import AgentProcess, clean_environment
 from counterfoil.server.demo.job import JOB, RUN, count_effects
@@ -22,8 +23,7 @@ GIT_WANTED = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effect:
+class Effect(Struct, frozen=True, kw_only=True):
     """How often one effect took place, as the outside systems tell, and how its operation ended."""
 
     key: str
@@ -34,8 +34,7 @@ class Effect:
     state: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True):
     """What the demo showed. `problems` is empty if the promise was kept."""
 
     seconds: float

@@ -5,8 +5,9 @@ what is left to do it learns from the plan.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from counterfoil.server.demo.outside import Outside, Receipt
 
@@ -21,8 +22,7 @@ SETTLE_SECONDS = 0.5
 """An appended file and a pushed ref show at once; half a second is plenty."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(Struct, frozen=True, kw_only=True):
     """One effect that the job asks for; `arguments` are those of begin_operation, without run and key."""
 
     key: str

@@ -11,11 +11,12 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.utils import format_datetime, parsedate_to_datetime
 from pathlib import Path
+
+from msgspec import Struct
 
 __all__ = ["Outside", "Pager", "Receipt", "Remote", "Spool", "git_is_missing"]
 
@@ -23,8 +24,7 @@ GIT_SECONDS = 20
 """Bound on one git command; each takes a few milliseconds on a local repository."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt:
+class Receipt(Struct, frozen=True, kw_only=True):
     """What a system says of an effect that took place in it; `performed_at` is RFC 3339."""
 
     kind: str
@@ -183,8 +183,7 @@ class Pager:
         return sum(line.startswith(f"{whom}: ") for line in lines)
 
 
-@dataclass(frozen=True, slots=True)
-class Outside:
+class Outside(Struct, frozen=True):
     """All three, in one folder."""
 
     folder: Path

@@ -1,8 +1,9 @@
 """What recording works with: a call as it came, the permission to pass it on, the journal's part in it."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from counterfoil.server.gateway.outcomes import Expected
 from counterfoil.server.gateway.wish import NO_WISH, Wish
@@ -48,8 +49,7 @@ class GatewayJournal(Journal, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True, kw_only=True):
     """One call as it came: `tool` is the server's own name, `shown` the one that the client knows.
 
     `arguments` are without the gateway's own. `is_continued`: it brings the input that the server asked for.
@@ -75,8 +75,7 @@ class ToolCall:
         return Expected(rule=self.rule, tool=self.tool, is_listed=self.is_listed, misfit=self.misfit)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grant:
+class Grant(Struct, frozen=True, kw_only=True):
     """The permission that a call is passed on under. `told` is what `_meta` will say of it."""
 
     place: str

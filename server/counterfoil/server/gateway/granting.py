@@ -5,8 +5,9 @@ rule says how.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from counterfoil.server.clock import read_clock
 from counterfoil.server.gateway.calls import GatewayJournal, Grant, ToolCall

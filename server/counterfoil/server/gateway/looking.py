@@ -1,11 +1,11 @@
 """Looks an operation in doubt up itself, with the read-only tool that a rule names."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
 from mcp import MCPError
+from msgspec import Struct
 
 from counterfoil.server.gateway.transports import Unreachable
 from counterfoil.server.gateway.upstream import BadAnswer
@@ -25,8 +25,7 @@ Ask = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 """Calls a tool of the same server by its own name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class Look(Struct, frozen=True, kw_only=True):
     """What looking showed. `seen` None: it cannot be told, and `why` says what stood in the way."""
 
     seen: Seen | None

@@ -9,11 +9,11 @@ where the operator says so. Everything else that is no success leaves the effect
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import mcp_types as types
 from mcp import MCPError
+from msgspec import Struct, field
 
 from counterfoil.server.gateway.transports import Unreachable
 from counterfoil.server.gateway.upstream import BadAnswer
@@ -38,8 +38,7 @@ _READ = 8_000
 """Characters of an error that are judged, and handed on to be cut once their secrets are replaced."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True):
     """How a call ended, in our own words where it ended badly; `evidence` is what was received.
 
     "lapsed": its permission ended while it waited for input.
@@ -50,8 +49,7 @@ class Outcome:
     evidence: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
+class Expected(Struct, frozen=True, kw_only=True):
     """What is known beforehand of a call: its rule, and why its server has to refuse it, if it has.
 
     `tool` is the server's own name for it.

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from counterfoil.server.gateway.calls import CONNECTION_PREFIX, GatewayJournal, ToolCall
 from counterfoil.server.gateway.looking import declared_lookup
@@ -23,8 +24,7 @@ _MARK = "counterfoil:gateway"
 """The system of the marks by which a call that was attached to an agent's own operation is known again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(Struct, frozen=True, kw_only=True):
     """Where a call stands: its run, what it is, and the agent's own attempt that it carries out, if one."""
 
     run: str

@@ -4,10 +4,10 @@ The same call again is not passed on: it is answered from the journal, or told w
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import anyio
+from msgspec.structs import replace
 
 from counterfoil.server.clock import read_clock
 from counterfoil.server.gateway.calls import GatewayJournal, Grant, Send, ToolCall

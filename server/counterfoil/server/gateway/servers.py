@@ -3,9 +3,10 @@
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from counterfoil.server.probes.table import ProbeProblem, ProbeTable
 from counterfoil.store.domain.names import normalize_name
@@ -18,8 +19,7 @@ _START_SECONDS = 30
 """A first start may download the server (npx, uvx); clients wait about so long for theirs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerSpec:
+class ServerSpec(Struct, frozen=True, kw_only=True):
     """One server behind the gateway: a program over stdio, or a URL over Streamable HTTP.
 
     `environment` and `headers` hold `{env.NAME}` for the gateway's own variables. A program inherits the
@@ -30,14 +30,17 @@ class ServerSpec:
     command: tuple[str, ...] = ()
     url: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict)
     folder: str | None = None
     is_prefixed: bool | None = None
     start_seconds: float = _START_SECONDS
 
+    def __repr__(self) -> str:
+        """Show which server it is; its environment and headers hold secrets."""
+        return f"ServerSpec(name={self.name!r})"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewaySettings:
+
+class GatewaySettings(Struct, frozen=True, kw_only=True):
     """What `[gateway]` says. `run` is the run of every call, where the environment names none."""
 
     run: str | None = None

@@ -1,10 +1,10 @@
 """What a server's tools are: listed once a connection, to know which of them act and how they are shown."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
+from msgspec import Struct, field
 
 from counterfoil.server.gateway.upstream import Upstream
 from counterfoil.server.logs import logger
@@ -18,8 +18,7 @@ _MOST_TOOLS = 10_000
 """A server that lists without end must not hold the gateway up; what lies beyond is known by name alone."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownTool:
+class KnownTool(Struct, frozen=True, kw_only=True):
     """A tool as its server lists it, and what is to be done with its calls."""
 
     rule: ToolRule

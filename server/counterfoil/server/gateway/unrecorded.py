@@ -6,10 +6,10 @@ recorded before it, and the next call begins with it.
 
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
+from msgspec import Struct
 
 from counterfoil.server.logs import logger
 from counterfoil.store.errors import Fault, JournalUnavailable
@@ -26,8 +26,7 @@ _MOST_KEPT = 200
 """Each may hold a whole result; what comes beyond is in doubt, and said to be."""
 
 
-@dataclass(frozen=True, slots=True)
-class _End:
+class _End(Struct, frozen=True):
     """What to record; `otherwise` where the journal does not take the first as it is."""
 
     command: Command

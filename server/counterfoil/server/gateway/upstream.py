@@ -5,7 +5,6 @@ the SDK still checks results against the revision that was agreed upon with the 
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -18,6 +17,7 @@ from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import methods
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from msgspec import Struct
 from pydantic import TypeAdapter, ValidationError
 
 from counterfoil.server.gateway.servers import ServerSpec
@@ -43,8 +43,7 @@ class BadAnswer(Exception):
     """A result that does not fit the protocol: what the server did is not known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Questions:
+class Questions(Struct, frozen=True, kw_only=True):
     """How a server's own requests reach the client; None where the client does not take such."""
 
     elicit: Callable[[types.ElicitRequestParams], Awaitable[types.ElicitResult | types.ErrorData]] | None = (
@@ -55,8 +54,7 @@ class Questions:
     list_roots: Callable[[], Awaitable[types.ListRootsResult | types.ErrorData]] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Introduction:
+class Introduction(Struct, frozen=True, kw_only=True):
     """What a server said of itself when the connection was made."""
 
     capabilities: types.ServerCapabilities

@@ -1,8 +1,9 @@
 """The one optional argument that effectful tools get: which run and key a call is meant under."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from counterfoil.store.errors import InvalidArgument
 
@@ -33,8 +34,7 @@ _ACCEPTED = 'an object such as {"distinct_from": ["op_…"]}, with run, key and 
 _MOST = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class Wish(Struct, frozen=True, kw_only=True):
     """What a call says of its place in the journal."""
 
     run: str | None = None

@@ -4,8 +4,9 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from counterfoil.server.hooks.effects import Effect, effects_of
 from counterfoil.server.hooks.event import HookEvent
@@ -28,8 +29,7 @@ _SHELL_SECONDS = 150
 """A shell command that names no time-out of its own is over by then in every client; so is its lease."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(Struct, frozen=True, kw_only=True):
     """A call with at least one effect. Several effects in one call are one operation, by all of them.
 
     `own_key` is the key that the command names itself, in COUNTERFOIL_KEY. `payload` is what of a tool's

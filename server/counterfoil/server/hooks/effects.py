@@ -1,9 +1,10 @@
 """Tells which programs of a command are effects, and what makes each the one that it is."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
+
+from msgspec import Struct
 
 from counterfoil.server.hooks.files import digests_of
 from counterfoil.server.hooks.git_push import read_push
@@ -30,8 +31,7 @@ _GIT_LEAVES_ALONE = one_of(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effect:
+class Effect(Struct, frozen=True, kw_only=True):
     """One effect of a call. `sent` says what it is, `state` what goes with it, as far as known beforehand.
 
     `decides`: the end of the whole call tells whether it succeeded. `names` are all words by which an agent

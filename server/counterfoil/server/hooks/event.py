@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 __all__ = ["EVENTS", "SHELLS", "HookEvent", "NotAnEvent", "read_event"]
 
@@ -21,8 +22,7 @@ class NotAnEvent(Exception):
     """What came is not what a client sends."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookEvent:
+class HookEvent(Struct, frozen=True, kw_only=True):
     """One event. Texts that are too long or do not print count as not given."""
 
     name: str

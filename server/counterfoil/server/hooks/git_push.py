@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
+
+from msgspec import Struct
 
 from counterfoil.server.hooks.shell.options import has_option, option_values, plain_words, values_before
 from counterfoil.server.hooks.shell.walking import Invocation
@@ -18,8 +19,7 @@ _LISTED = "%(HEAD)%00%(refname)%00%(objectname)%00%(push:remotename)%00%(push:re
 _NO_HOOKS = ("GIT_OPTIONAL_LOCKS", "GIT_TERMINAL_PROMPT")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pushed:
+class Pushed(Struct, frozen=True, kw_only=True):
     """What is pushed. `refs` are (ref at the remote, commit); a commit of None means that the ref is deleted.
 
     `names` are all words by which somebody may have named the target.
@@ -54,8 +54,7 @@ def read_push(invocation: Invocation) -> Pushed | None:
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Git:
+class _Git(Struct, frozen=True, kw_only=True):
     folder: str
     options: tuple[str, ...]
     env: dict[str, str]

@@ -4,9 +4,10 @@ import logging
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from counterfoil.server.hooks.call import Call, call_of
 from counterfoil.server.hooks.event import HookEvent, NotAnEvent, read_event

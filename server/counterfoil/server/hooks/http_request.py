@@ -1,8 +1,9 @@
 """What an HTTP client on the command line sends: its method, its address and its body."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from counterfoil.server.hooks.shell.curl import CURL_DATA, CURL_TAKES, curl_words
 from counterfoil.server.hooks.shell.options import has_option, option_values, plain_words
@@ -17,8 +18,7 @@ _AS_IS = ("--data", "--data-raw", "--data-binary")
 """What these send is the same, unless it names a file."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     """A request that changes something. `sent` is its canonical form; `bodies` may name files."""
 
     method: str

@@ -7,8 +7,9 @@ holder of what the first began because both are of the same conversation.
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from counterfoil.server.hooks.call import Call, identity_of, likeness_marks, payload_of
 from counterfoil.server.hooks.event import HookEvent
@@ -46,8 +47,7 @@ _UNSETTLED = frozenset((State.IN_PROGRESS, State.IN_DOUBT, State.DISPUTED))
 _UNRESOLVED = ("reconcile", "wait", "ask")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Identity:
+class _Identity(Struct, frozen=True, kw_only=True):
     run: str
     key: str
     mark: str

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from counterfoil.server.hooks.call import Call, script_of
 from counterfoil.server.hooks.effects import Effect
@@ -28,8 +29,7 @@ __all__ = ["Outcome", "outcome_of"]
 _EXIT = re.compile(r"\A\s*(?:Error: )?(?:Command failed with )?[Ee]xit (?:code|status):? (\d{1,3})\b")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True):
     """What a result says of a call.
 
     `came`: "succeeded", "refused" (before any effect, by `evidence`), "under_way" or "unknown". `found` are

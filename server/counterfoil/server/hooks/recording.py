@@ -1,8 +1,9 @@
 """Records what came of a call: captured receipts, a refusal with its evidence, or that nobody knows."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from counterfoil.server.clock import read_clock
 from counterfoil.server.hooks.call import Call
@@ -28,8 +29,7 @@ _KEPT_TEXT = 2_000
 """So much of what a call printed is kept at either end."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Proof:
+class _Proof(Struct, frozen=True, kw_only=True):
     kind: str
     action: str
     external_id: str

@@ -6,7 +6,6 @@ handler says before its answer goes onto a stream of the request's own (`streams
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mcp.server.auth.middleware.bearer_auth import RequireAuthMiddleware
@@ -15,6 +14,7 @@ from mcp.server.auth.routes import build_resource_metadata_url, create_protected
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+from msgspec import Struct
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.middleware.authentication import AuthenticationMiddleware
@@ -46,8 +46,7 @@ __all__ = ["MCP_PATH", "HttpApplication", "build_application"]
 MCP_PATH = "/mcp"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpApplication:
+class HttpApplication(Struct, frozen=True, kw_only=True):
     """The ASGI application, and the SDK's manager, whose `run` has to be open while it is served."""
 
     asgi: ASGIApp

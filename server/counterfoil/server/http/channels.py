@@ -5,7 +5,7 @@ events gets a session that can, and that can ask where questions are asked (`que
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -26,6 +26,7 @@ from mcp_types import (
     RequestId,
 )
 from mcp_types.version import is_version_at_least
+from msgspec import Struct, field
 from starlette.requests import Request
 
 from counterfoil.server.access import Context
@@ -74,8 +75,7 @@ def speaking(questions: Questions | None) -> ServerMiddleware[Any]:
     return spoken
 
 
-@dataclass(frozen=True, slots=True)
-class _Channel:
+class _Channel(Struct, frozen=True):
     """The SDK's `DispatchContext` of one request. A client cancels it by leaving."""
 
     stream: AnswerStream

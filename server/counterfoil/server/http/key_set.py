@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
 import httpx2
 from jwt import PyJWK
 from jwt.exceptions import PyJWTError
+from msgspec import Struct
 
 from counterfoil.server.logs import logger
 from counterfoil.store.errors import JournalUnavailable
@@ -40,8 +40,7 @@ class IssuerUnreachable(JournalUnavailable):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IssuerKey:
+class IssuerKey(Struct, frozen=True, kw_only=True):
     """One public key, and the only algorithm that it is for, where the issuer says so."""
 
     public: Any

@@ -3,7 +3,8 @@
 import ipaddress
 import re
 import socket
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from counterfoil.server.settings import SettingsError
 
@@ -13,8 +14,7 @@ _FORM = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%a-z]+\]|[^:\[\]]+):(?P<port>[0-9]{1
 _BACKLOG = 512
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListenAddress:
+class ListenAddress(Struct, frozen=True, kw_only=True):
     """Where to listen, as it was given and as it resolves. Port 0 lets the system choose one."""
 
     host: str

@@ -2,10 +2,10 @@
 
 import hashlib
 import secrets
-from dataclasses import dataclass
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
+from msgspec import Struct
 from starlette.requests import HTTPConnection
 
 from counterfoil.server.callers import ClientInfo
@@ -15,8 +15,7 @@ from counterfoil.server.scopes import READ, WRITE
 __all__ = ["Principal", "PrincipalToken", "client_of", "local_principal", "principal_of"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Principal:
+class Principal(Struct, frozen=True, kw_only=True):
     """Who acts, and in which tenant. `is_from_oauth`: the client can go and get another scope by itself."""
 
     name: str

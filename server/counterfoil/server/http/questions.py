@@ -9,12 +9,12 @@ call is; none is asked, and open ones are given up, once the process is about to
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
 from mcp.shared.exceptions import MCPError
 from mcp_types import CONNECTION_CLOSED, JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+from msgspec import Struct, field
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
@@ -32,16 +32,14 @@ _LONGEST_GIVING_UP_SECONDS = 5
 """For telling the client that it need not answer any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """Who is asked, and so who may answer: a principal, in one of its sessions."""
 
     principal: Principal
     session: HttpSession
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(Struct):
     asked: Asked
     answered: anyio.Event = field(default_factory=anyio.Event)
     answer: JSONRPCResponse | JSONRPCError | None = None

@@ -12,10 +12,10 @@ import json
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from mcp_types import ClientCapabilities
+from msgspec import Struct
 from pydantic import ValidationError
 
 from counterfoil.server.asking import shows_forms
@@ -28,8 +28,7 @@ _FORM = re.compile(r"cf1\.(?P<name>[A-Za-z0-9_-]{22})\.(?P<client>[A-Za-z0-9_-]{
 _LONGEST_NAME = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpSession:
+class HttpSession(Struct, frozen=True, kw_only=True):
     """One connection of the handshake era: its name, what its client calls itself, whether it shows forms."""
 
     name: str

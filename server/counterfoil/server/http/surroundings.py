@@ -1,8 +1,9 @@
 """Says whether an address may be served as configured, and with which Host and Origin requests count."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from counterfoil.server.http.listening import ListenAddress
 from counterfoil.server.http.settings import HttpSettings
@@ -14,8 +15,7 @@ _LOCAL = ("localhost", "127.0.0.1", "[::1]")
 _LONGEST_PORT = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True, kw_only=True):
     """The Host and Origin values that count, in lower case; one that ends in `:*` stands for every port."""
 
     hosts: frozenset[str]

@@ -7,8 +7,9 @@ A path is made of member names; `Where` picks the object of an array that has a 
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 __all__ = ["NotJSON", "Path", "Where", "add_item", "add_member", "cut_item", "cut_member", "value_at"]
 
@@ -17,8 +18,7 @@ class NotJSON(ValueError):
     """The text is no JSON object, or does not have the shape that the path needs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
+class Where(Struct, frozen=True):
     """The object, in an array of objects, whose member `name` is `value`."""
 
     name: str
@@ -33,8 +33,7 @@ Path = Sequence[str | Where]
 _INDENT = "  "
 
 
-@dataclass(slots=True)
-class _Node:
+class _Node(Struct):
     """A value in the text. `parts` are members with their key's start, or items."""
 
     start: int
@@ -56,8 +55,7 @@ class _Node:
         return None
 
 
-@dataclass(slots=True)
-class _Part:
+class _Part(Struct):
     start: int
     node: _Node
     key: str | None = None

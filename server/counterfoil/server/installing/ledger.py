@@ -5,9 +5,10 @@ stands in it may not have been put there, which taking back finds out; what was 
 """
 
 import json
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from counterfoil.server.installing.files import write_whole
 from counterfoil.server.installing.placing import Addition
@@ -17,8 +18,7 @@ __all__ = ["Installed", "InstalledFile", "forget", "keep", "read"]
 _VERSION = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstalledFile:
+class InstalledFile(Struct, frozen=True, kw_only=True):
     """What was put into one file.
 
     `digest` is that of the whole file afterwards, `backup` the name of the file as it was before. `folders`
@@ -53,8 +53,7 @@ class InstalledFile:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Installed:
+class Installed(Struct, frozen=True, kw_only=True):
     """What was put into each file of a client."""
 
     files: dict[str, InstalledFile] = field(default_factory=dict)

@@ -6,8 +6,9 @@ all that is ever taken back. What a person has changed since then is theirs, and
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
+
+from msgspec import Struct
 
 from counterfoil.server.installing import json_text
 from counterfoil.server.installing.json_text import NotJSON, Path, Where
@@ -24,8 +25,7 @@ class Misshapen(ValueError):
     """A file has not the shape that its client reads."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
+class Placement(Struct, frozen=True, kw_only=True):
     """One thing that is to stand in a file."""
 
     kind: Kind
@@ -33,8 +33,7 @@ class Placement:
     value: Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Addition:
+class Addition(Struct, frozen=True, kw_only=True):
     """One thing that was put into a file; `made` is how much of its path was made for it."""
 
     kind: Kind
@@ -54,8 +53,7 @@ class Addition:
         return cls(kind=kept["kind"], path=steps, value=kept["value"], made=kept["made"])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
+class Placed(Struct, frozen=True, kw_only=True):
     """A text with everything in place, what of it was added now or before, and what was left to its owner."""
 
     text: str

@@ -4,10 +4,11 @@ import json
 import os
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
+
+from msgspec import Struct
 
 from counterfoil.server.clients import CLIENTS, NAME, Connection
 from counterfoil.server.installing.hooks import AS_GEMINI_SAYS, hook_entries
@@ -18,8 +19,7 @@ from counterfoil.server.places import home
 __all__ = ["TARGETS", "Target", "Wanted", "skill_text"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Wanted(Struct, frozen=True, kw_only=True):
     """What is to be installed, for which agents, in whose home.
 
     `hook` is the command that handles an event, `options` those that follow the event; None for no hooks.
@@ -37,8 +37,7 @@ class Wanted:
         return named or os.path.join(home(self.environ), default)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(Struct, frozen=True, kw_only=True):
     """One client that can be installed into. `placements` gives what goes into which file."""
 
     placements: Callable[[Wanted], Mapping[str, list[Placement]]]

@@ -4,9 +4,11 @@ import difflib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.server.installing.files import (
     ChangedMeanwhile,
@@ -32,8 +34,7 @@ class NotInstallable(Fault):
     code = "refused"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(Struct, frozen=True, kw_only=True):
     """What becomes of one file: its text before and after, None where there is no file.
 
     `notes` say what was left to its owner.

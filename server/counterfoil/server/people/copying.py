@@ -3,12 +3,12 @@
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import click
+from msgspec import to_builtins
 
 from counterfoil.server.opener import open_from
 from counterfoil.server.people import rendering as show
@@ -167,7 +167,7 @@ def _is_whole(copied: "Copied", checked: "Checked") -> bool:
 
 def _told(namespace: str, copied: "Copied", checked: "Checked") -> dict[str, Any]:
     refused = [{"run": run, "why": why} for run, why in copied.refused]
-    return {"namespace": namespace, **asdict(copied), "refused": refused, "check": asdict(checked)}
+    return {"namespace": namespace, **to_builtins(copied), "refused": refused, "check": to_builtins(checked)}
 
 
 def _shown(namespace: str, copied: "Copied", checked: "Checked") -> "list[Any]":

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import click
+from msgspec.structs import replace
 
 from counterfoil.server.people import rendering as show
 from counterfoil.server.people.output import as_json_text, tell, write, write_json

@@ -2,10 +2,10 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import anyio
+from msgspec import Struct, field
 from rich.text import Text
 
 from counterfoil.server.people import rendering as show
@@ -31,8 +31,7 @@ _MOST_NAMED = 10
 _STEP_SHOWN = ("operation", "key", "state", "age_seconds")
 
 
-@dataclass(slots=True, kw_only=True)
-class Examination:
+class Examination(Struct, kw_only=True):
     """What was looked at, and what is wrong with it: each problem says what to do."""
 
     facts: Mapping[str, str] = field(default_factory=dict)

@@ -2,11 +2,11 @@
 
 import json
 import os
-from dataclasses import replace
 from typing import Any
 
 import anyio
 import click
+from msgspec.structs import replace
 
 from counterfoil.server.people import rendering as show
 from counterfoil.server.people.output import write, write_json

@@ -6,12 +6,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import anyio
 import click
+from msgspec import to_builtins
 
 from counterfoil.server.opener import open_from
 from counterfoil.server.people import rendering as show
@@ -117,7 +117,7 @@ def import_(request: Request, file: str) -> int:
     with _opened(file) as opened:
         taken = anyio.run(work, opened)
     if request.as_json:
-        write_json({**asdict(taken), "changed": taken.changed})
+        write_json({**to_builtins(taken), "changed": taken.changed})
         return 1 if taken.conflicts_in_all else 0
     lines: list[Any] = [
         show.facts(

@@ -3,9 +3,10 @@
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from counterfoil.server.opener import open_from
 from counterfoil.server.settings import Settings, load_settings
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Request", "operation_ref"]
 
 
-@dataclass(kw_only=True)
-class Request:
+class Request(Struct, kw_only=True, dict=True):
     """What was asked for around the command itself. `flags` are the settings given as options."""
 
     as_json: bool = False

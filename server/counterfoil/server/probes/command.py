@@ -3,7 +3,8 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from counterfoil.server.probes.json_reading import reference
 from counterfoil.server.probes.probe import Inconclusive, Seen
@@ -18,8 +19,7 @@ _SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "fish", "ash", "csh", "
 _TAKES_SCRIPT = re.compile(r"-[a-z]*c")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandLook:
+class CommandLook(Struct, frozen=True, kw_only=True):
     """Runs `arguments`, each template one argument.
 
     Exit code 0 is found, `not_found` is not found, anything else cannot tell.

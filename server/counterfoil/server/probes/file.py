@@ -6,10 +6,10 @@ import re
 import stat
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio.to_thread
+from msgspec import Struct
 
 from counterfoil.server.probes.probe import Inconclusive, Seen
 from counterfoil.server.probes.table import ProbeTable
@@ -23,8 +23,7 @@ _CHUNK = 1024 * 1024
 _SHA256 = re.compile(r"(?:sha256:)?([0-9a-fA-F]{64})")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileLook:
+class FileLook(Struct, frozen=True, kw_only=True):
     """Looks for a regular file below the folder that the fixed beginning of `path` names.
 
     With `has_time` the file's last change is when the effect was performed, so that an older file is not

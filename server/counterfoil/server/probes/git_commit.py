@@ -1,7 +1,8 @@
 """`git_commit`: is a commit in the repository, and reachable from a ref? By its hash, or by its message."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from counterfoil.server.probes.git import as_commit, as_ref, git, is_same_commit, lacking_repository
 from counterfoil.server.probes.probe import Inconclusive, Seen
@@ -13,8 +14,7 @@ from counterfoil.store.probing import ProbeSubject
 __all__ = ["GitCommit", "read_git_commit"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GitCommit:
+class GitCommit(Struct, frozen=True, kw_only=True):
     """Looks for `commit`, or for a commit on `ref` whose message holds `message`.
 
     `has_time`: the commit's time is when the effect was performed, so that one made before the operation is

@@ -1,7 +1,8 @@
 """`git_ref`: does a ref of a repository or a remote stand at a commit, or beyond it?"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from counterfoil.server.probes.git import as_commit, as_ref, git, is_same_commit, lacking_repository
 from counterfoil.server.probes.probe import Inconclusive, Seen
@@ -13,8 +14,7 @@ from counterfoil.store.probing import ProbeSubject
 __all__ = ["GitRef", "read_git_ref"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GitRef:
+class GitRef(Struct, frozen=True, kw_only=True):
     """Looks at `ref` of a `repository` on this machine, or of a `remote`.
 
     A remote tells only where the ref stands: at another commit than `sha` it may have been moved on since, so

@@ -5,8 +5,9 @@ import json
 import re
 import urllib.parse
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from counterfoil.server.probes.json_reading import JsonReading, read_reading
 from counterfoil.server.probes.probe import Inconclusive, Seen
@@ -27,8 +28,7 @@ _BEGINNING = re.compile(r"(https?)://([^/?#{}\\@\s]+)(?=[/?#]|$)")
 _PORTS = {"http": 80, "https": 443}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpLook:
+class HttpLook(Struct, frozen=True, kw_only=True):
     """Gets `url`. A status in `statuses` goes on to the JSON, one in `absent` says not found, others nothing.
 
     `hosts` are the only ones that are ever asked, redirects included; `headers` go to the first one only.

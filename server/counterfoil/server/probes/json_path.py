@@ -1,7 +1,8 @@
 """Paths into a JSON document, such as `$.items[0].id`: members and positions, nothing that searches."""
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from counterfoil.store.domain.commands import Json
 
@@ -21,8 +22,7 @@ class NoSuchMember(LookupError):
     """The document has another shape than the path supposes."""
 
 
-@dataclass(frozen=True, slots=True)
-class JsonPath:
+class JsonPath(Struct, frozen=True):
     """One place in a document."""
 
     source: str

@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from counterfoil.server.probes.json_path import ABSENT_ITEM, JsonPath, NoSuchMember
 from counterfoil.server.probes.probe import Inconclusive, Seen
@@ -20,8 +21,7 @@ __all__ = ["JsonReading", "read_reading"]
 _LONGEST_REFERENCE = 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JsonReading:
+class JsonReading(Struct, frozen=True, kw_only=True):
     """Where to look in a document. Nothing given reads nothing."""
 
     found: JsonPath | None = None

@@ -3,8 +3,9 @@
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from counterfoil.server.probes.command import lacking_folder, program_of
 from counterfoil.server.probes.json_reading import JsonReading, read_reading
@@ -18,8 +19,7 @@ from counterfoil.store.probing import ProbeSubject
 __all__ = ["McpToolLook", "read_mcp_tool"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpToolLook:
+class McpToolLook(Struct, frozen=True, kw_only=True):
     """Calls `tool` with `args`; structured content is read, or the first text as JSON."""
 
     command: tuple[str, ...]

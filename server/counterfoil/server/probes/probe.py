@@ -1,9 +1,10 @@
 """What every probe has: whom it may serve, how it looks, and what it saw."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from counterfoil.store.domain.commands import Json
 from counterfoil.store.probing import ProbeSubject
@@ -19,8 +20,7 @@ class Inconclusive(Exception):
         self.why = why
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Seen(Struct, frozen=True, kw_only=True):
     """What a look showed.
 
     `external_id` is the performing system's own reference, where it gave one. `is_own_form` marks one that
@@ -60,8 +60,7 @@ class Look(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Probe:
+class Probe(Struct, frozen=True, kw_only=True):
     """One `[probes.NAME]` of the configuration. `action` is a glob of the actions that it may serve."""
 
     name: str

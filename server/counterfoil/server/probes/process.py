@@ -6,10 +6,10 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 import anyio
 from anyio.abc import Process
+from msgspec import Struct
 
 from counterfoil.server.probes.probe import Inconclusive
 from counterfoil.server.probes.table import from_environment
@@ -22,8 +22,7 @@ _INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "SSH_AUTH_SOCK")
 _PATIENCE_SECONDS = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class Ended(Struct, frozen=True, kw_only=True):
     """How a program ended: its exit code, negative for a signal, and what it wrote to stdout."""
 
     code: int

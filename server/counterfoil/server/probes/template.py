@@ -6,7 +6,8 @@ too long or holds control characters makes the probe inconclusive; it is never a
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from counterfoil.server.probes.probe import Inconclusive
 from counterfoil.store.domain.canonical import plain_json
@@ -26,13 +27,11 @@ class BadTemplate(ValueError):
     """A text that is no template; its message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Placeholder:
+class _Placeholder(Struct, frozen=True):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
+class Template(Struct, frozen=True):
     """A text with placeholders `{operation}`, `{args.NAME}`, …; `{{` and `}}` stand for braces."""
 
     source: str

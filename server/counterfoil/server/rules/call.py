@@ -9,8 +9,9 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from counterfoil.server.rules.tool_rule import ToolRule
 from counterfoil.store.domain.canonical import canonical_json, check_value
@@ -33,8 +34,7 @@ _DEEPEST = 30
 """Two less than a body may be nested: a member may stand inside what holds them all."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DescribedCall:
+class DescribedCall(Struct, frozen=True, kw_only=True):
     """A call as the journal takes it. `payload` None: all arguments are identity.
 
     `is_payload_whole`: what is recorded as payload is what was given, and can be sent again.

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
+
+from msgspec import Struct, field
 
 from counterfoil.server.probes.json_path import JsonPath
 from counterfoil.server.probes.json_reading import JsonReading
@@ -12,8 +13,7 @@ from counterfoil.server.probes.json_reading import JsonReading
 __all__ = ["NO_RULE", "LookupRule", "ReceiptRule", "ToolRule", "rule_for"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReceiptRule:
+class ReceiptRule(Struct, frozen=True, kw_only=True):
     """Where the performing system's reference stands in a result: in its structured content or JSON text."""
 
     external_id: JsonPath | None = None
@@ -23,8 +23,7 @@ class ReceiptRule:
     system: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LookupRule:
+class LookupRule(Struct, frozen=True, kw_only=True):
     """Which read-only tool of the same server tells whether the effect happened, and how to read it.
 
     `args` holds templates. `settle_seconds` None: the journal's own.
@@ -38,8 +37,7 @@ class LookupRule:
     instructions: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolRule:
+class ToolRule(Struct, frozen=True, kw_only=True):
     """One `[[tools]]` table. `server` and `tool` are globs; durations are in seconds.
 
     `effect` None: annotations and the name decide. `identity` None: all arguments but `payload` are what the

@@ -4,8 +4,9 @@ The words are the server's own; nothing stored ever enters them (CONTRACT.md, se
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from counterfoil.store.domain.events import Event
 from counterfoil.store.domain.model import Operation, State
@@ -28,8 +29,7 @@ HOLD_ENDED = (
 NOT_HELD = "Nobody holds this run: nothing was changed."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Struct, frozen=True, kw_only=True):
     """What a command decided: the answer, and the events that make it so.
 
     `row` names the row of the table that decided, where one did; `fields` are further answer fields that only

@@ -1,8 +1,10 @@
 """begin_operation: whether an attempt is granted, in the order of checks that STATES.md gives."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from counterfoil.store.domain.answers import Verdict, skip_reason
 from counterfoil.store.domain.drafting import Creation, Draft, Situation, clock_data
@@ -38,8 +40,7 @@ from counterfoil.store.domain.terms import at_first_grant, merge_terms
 __all__ = ["BeginFacts", "BeginGiven", "decide_begin"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BeginGiven:
+class BeginGiven(Struct, frozen=True, kw_only=True):
     """A begin in normal form: names normalised, secrets replaced, bodies as digests. Durations in seconds."""
 
     id: str
@@ -57,8 +58,7 @@ class BeginGiven:
     workflow_version: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BeginFacts:
+class BeginFacts(Struct, frozen=True, kw_only=True):
     """What is read before deciding.
 
     `others` are look-alike candidates, where it was never attempted or failed; `dependencies` the operations

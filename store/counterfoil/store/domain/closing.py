@@ -1,6 +1,6 @@
 """close_operation, and what the success of a compensating operation does to the one that it undoes."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.drafting import Draft, Situation
@@ -12,8 +12,7 @@ from counterfoil.store.domain.table import Command
 __all__ = ["CloseFacts", "compensate", "decide_close"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CloseFacts:
+class CloseFacts(Struct, frozen=True, kw_only=True):
     """A decision in normal form: `timed_out` or `cancelled`.
 
     `is_redelivered`: this very call has decided before.

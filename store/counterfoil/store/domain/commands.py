@@ -4,8 +4,9 @@ A value of None means "not given". Bodies (`args`, `payload`, `evidence`, …) a
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
+
+from msgspec import Struct, field
 
 __all__ = [
     "RECEIPT_KINDS",
@@ -60,8 +61,7 @@ Json = Any
 """A JSON value: None, bool, int, float (finite), str, list or dict of these."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
+class Caller(Struct, frozen=True, kw_only=True):
     """Who calls, as far as the transport, its `_meta`, the environment and `trace` tell.
 
     `connection` is always known: one stdio process is one connection. `is_person` is true only where a
@@ -86,8 +86,7 @@ class Caller:
     is_person: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperationRef:
+class OperationRef(Struct, frozen=True, kw_only=True):
     """Which operation is meant: its id (`operation`), or its `run` and `key`."""
 
     operation: str | None = None
@@ -95,8 +94,7 @@ class OperationRef:
     key: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lookup:
+class Lookup(Struct, frozen=True, kw_only=True):
     """How to find out from the performing system whether the effect happened. Durations in seconds.
 
     `conclusive` None is "not said", which counts as false when the lookup is first declared and turns
@@ -111,8 +109,7 @@ class Lookup:
     settle_seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Undo:
+class Undo(Struct, frozen=True, kw_only=True):
     """How the effect can be undone, in words or by a tool call; shown, never run by the journal."""
 
     tool: str | None = None
@@ -120,8 +117,7 @@ class Undo:
     instructions: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BeginOperation:
+class BeginOperation(Struct, frozen=True, kw_only=True):
     """Ask for permission to perform one effect. Durations in seconds."""
 
     run: str
@@ -147,8 +143,7 @@ class BeginOperation:
     workflow_version: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReceiptGiven:
+class ReceiptGiven(Struct, frozen=True, kw_only=True):
     """A receipt as a caller gives it. `performed_at` is RFC 3339 text of the performing system's clock.
 
     `assurance` is "captured" or "verified" where the server itself took the receipt from a tool's result or
@@ -173,16 +168,14 @@ class ReceiptGiven:
     result: Json = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordReceipt:
+class RecordReceipt(Struct, frozen=True, kw_only=True):
     """Hand in evidence from the system that performed the effect."""
 
     ref: OperationRef
     receipt: ReceiptGiven = field(default_factory=ReceiptGiven)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordFailure:
+class RecordFailure(Struct, frozen=True, kw_only=True):
     """Report that an attempt ended without success. `effect` is "none" or "unknown"."""
 
     ref: OperationRef
@@ -194,8 +187,7 @@ class RecordFailure:
     retry_after_seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReconcileOperation:
+class ReconcileOperation(Struct, frozen=True, kw_only=True):
     """Report what looking at the performing system showed.
 
     `finding` is "performed", "not_performed", "inconclusive" or "compensated"; `by` is "lookup" or "human"
@@ -212,8 +204,7 @@ class ReconcileOperation:
     end_lease: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CloseOperation:
+class CloseOperation(Struct, frozen=True, kw_only=True):
     """Decide to stop waiting (`timed_out`) or to give up (`cancelled`)."""
 
     ref: OperationRef
@@ -222,8 +213,7 @@ class CloseOperation:
     attempt: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckOperation:
+class CheckOperation(Struct, frozen=True, kw_only=True):
     """Look at one operation. `detail` says how much; `offset` (characters) pages through a long body."""
 
     ref: OperationRef
@@ -234,8 +224,7 @@ class CheckOperation:
     wait_seconds: float = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResumePlan:
+class ResumePlan(Struct, frozen=True, kw_only=True):
     """Ask what is done, in doubt and allowed in a run, or which runs are open where `run` is None."""
 
     run: str | None = None
@@ -245,8 +234,7 @@ class ResumePlan:
     cursor: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Criterion:
+class Criterion(Struct, frozen=True, kw_only=True):
     """One thing that the work has to fulfil."""
 
     id: str
@@ -254,8 +242,7 @@ class Criterion:
     required: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spec:
+class Spec(Struct, frozen=True, kw_only=True):
     """What the work is held against: where it is, in which version, and its criteria."""
 
     uri: str | None = None
@@ -263,8 +250,7 @@ class Spec:
     criteria: tuple[Criterion, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanStep:
+class PlanStep(Struct, frozen=True, kw_only=True):
     """A step as a plan declares it; begun later by begin_operation under the same key."""
 
     key: str
@@ -283,8 +269,7 @@ class PlanStep:
     distinct_from: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BeginRun:
+class BeginRun(Struct, frozen=True, kw_only=True):
     """Start a run or come back to it; called at the start of every session. Durations in seconds."""
 
     run: str
@@ -302,8 +287,7 @@ class BeginRun:
     parent: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordProgress:
+class RecordProgress(Struct, frozen=True, kw_only=True):
     """Say how far an operation (by `ref`) or a whole run (by its name alone) has come."""
 
     ref: OperationRef
@@ -313,8 +297,7 @@ class RecordProgress:
     checkpoint: Mapping[str, Json] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinishRun:
+class FinishRun(Struct, frozen=True, kw_only=True):
     """Say how a run ended: "completed", "failed" or "cancelled"."""
 
     run: str
@@ -322,8 +305,7 @@ class FinishRun:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseRun:
+class ReleaseRun(Struct, frozen=True, kw_only=True):
     """End the hold that a session has on a run, by a person's word.
 
     `seen` is what the person was shown (`preview_release`): another holder since keeps its hold.
@@ -334,8 +316,7 @@ class ReleaseRun:
     seen: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FindOperations:
+class FindOperations(Struct, frozen=True, kw_only=True):
     """Search for operations by any of these; times are RFC 3339 text."""
 
     text: str | None = None
@@ -351,23 +332,20 @@ class FindOperations:
     cursor: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyOperation:
+class VerifyOperation(Struct, frozen=True, kw_only=True):
     """Let the operator's probe look whether the effect happened."""
 
     ref: OperationRef
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetSpec:
+class SetSpec(Struct, frozen=True, kw_only=True):
     """Give a run the specification that it is held against, without holding the run."""
 
     run: str
     spec: Spec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestAuthority:
+class RequestAuthority(Struct, frozen=True, kw_only=True):
     """Ask a person to permit an operation (`ref`), or an action in a run (`ref.run`, `action`, `target`)."""
 
     ref: OperationRef
@@ -376,8 +354,7 @@ class RequestAuthority:
     why: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GrantAuthority:
+class GrantAuthority(Struct, frozen=True, kw_only=True):
     """Permit what a `request` asks for, one operation (by `ref`), or all that `action` and `target` match.
 
     `seen` is what the person was shown (`preview_grant`): the grant is refused if it is another effect by
@@ -402,8 +379,7 @@ class GrantAuthority:
     by_elicitation: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IssueToken:
+class IssueToken(Struct, frozen=True, kw_only=True):
     """A bearer token to be: what it is called, the SHA-256 of what it is, and how far and long it goes."""
 
     name: str
@@ -412,8 +388,7 @@ class IssueToken:
     lasts_seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RevokeGrant:
+class RevokeGrant(Struct, frozen=True, kw_only=True):
     """Take a grant back."""
 
     grant: str

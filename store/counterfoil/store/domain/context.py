@@ -1,8 +1,9 @@
 """Contexts and drift: under which assumptions a step was made, and what differs today."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from counterfoil.store.domain.canonical import canonical_json, digest
 from counterfoil.store.domain.commands import Json
@@ -35,8 +36,7 @@ UNKNOWN = "unknown"
 REMOVED = "not there"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drift:
+class Drift(Struct, frozen=True, kw_only=True):
     """One component that differs; `given` is `unknown` where today's call does not say."""
 
     component: str

@@ -6,8 +6,9 @@ earlier verdicts stale, not gone.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from counterfoil.store.domain.canonical import canonical_json, digest
 from counterfoil.store.domain.commands import Criterion
@@ -24,8 +25,7 @@ class CriterionState(StrEnum):
     UNMET = "unmet"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class Judged(Struct, frozen=True, kw_only=True):
     """A criterion, where it stands, and the operations whose receipts put it there."""
 
     criterion: Criterion

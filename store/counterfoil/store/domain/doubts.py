@@ -4,7 +4,7 @@ They stand as one attempt without a grant, under no key: no repeat under a key o
 what was sent there, and a look counts only once the last of their leases has settled.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.drafting import Draft, Situation
@@ -18,8 +18,7 @@ from counterfoil.store.domain.terms import merge_terms
 __all__ = ["ForeignAttempt", "can_be_doubted", "decide_doubt"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignAttempt:
+class ForeignAttempt(Struct, frozen=True, kw_only=True):
     """An attempt of another journal. `first_granted_at` is when the operation's first was granted there.
 
     `system` and `evidence_digest` name it, so that it is known when it comes again.

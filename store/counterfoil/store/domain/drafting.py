@@ -1,7 +1,8 @@
 """Facts in the making: a decision adds events to a draft, and its verdict is held against the table."""
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from counterfoil.store.domain.answers import Verdict, skip_reason
 from counterfoil.store.domain.events import Event, EventKind, evolve, to_data
@@ -13,8 +14,7 @@ from counterfoil.store.domain.table import Command, cell_of
 __all__ = ["Creation", "Draft", "Situation", "clock_data"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Creation:
+class Creation(Struct, frozen=True, kw_only=True):
     """What an operation needs to come into being."""
 
     id: str
@@ -27,8 +27,7 @@ class Creation:
     compensates: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class Situation(Struct, frozen=True, kw_only=True):
     """When, under which configuration, and by whom a command is given."""
 
     now: Reading

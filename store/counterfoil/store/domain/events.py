@@ -6,11 +6,12 @@ rows it holds, or something was tampered with.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from counterfoil.store.domain.copying import changed
+from msgspec import Struct
+from msgspec.structs import replace
+
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.model import (
     Assurance,
@@ -75,8 +76,7 @@ class EventKind(StrEnum):
     DRIFT_ACCEPTED = "drift_accepted"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(Struct, frozen=True, kw_only=True):
     """One thing that happened to one operation, or to the run itself (`operation` is empty then)."""
 
     kind: EventKind
@@ -86,15 +86,12 @@ class Event:
 
 
 def to_data(value: Any) -> dict[str, Any]:
-    """Turn a frozen fact into plain JSON, leaving out what is None.
-
-    Written out because `dataclasses.asdict` copies every leaf, which took a quarter of a whole command.
-    """
+    """Turn a frozen fact into plain JSON, leaving out what is None."""
     data: dict[str, Any] = {}
-    for name in value.__slots__:
+    for name in value.__struct_fields__:
         part = getattr(value, name)
         if part is not None:
-            data[name] = to_data(part) if hasattr(part, "__dataclass_fields__") else part
+            data[name] = to_data(part) if isinstance(part, Struct) else part
     return data
 
 
@@ -140,10 +137,10 @@ def _created(event: Event) -> Operation:
 
 def _with_attempts(operation: Operation, numbers: Iterable[int], **changes: Any) -> Operation:
     wanted = set(numbers)
-    return changed(
+    return replace(
         operation,
         attempts=tuple(
-            changed(attempt, **changes) if attempt.number in wanted else attempt
+            replace(attempt, **changes) if attempt.number in wanted else attempt
             for attempt in operation.attempts
         ),
     )
@@ -174,7 +171,7 @@ def _unannounced(operation: Operation, event: Event) -> Operation:
         outcome=Outcome.UNKNOWN,
         is_touched=True,
     )
-    return changed(operation, attempts=(shown, *others))
+    return replace(operation, attempts=(shown, *others))
 
 
 def _receipt_recorded(operation: Operation, event: Event) -> Operation:
@@ -184,7 +181,7 @@ def _receipt_recorded(operation: Operation, event: Event) -> Operation:
     receipt = Receipt(**{**data, "assurance": Assurance(data["assurance"])})
     operation = _with_attempts(operation, (receipt.attempt,), is_touched=True, **ending)
     acknowledged = operation.acknowledged_at if receipt.final else receipt.recorded_at
-    return changed(operation, receipts=(*operation.receipts, receipt), acknowledged_at=acknowledged)
+    return replace(operation, receipts=(*operation.receipts, receipt), acknowledged_at=acknowledged)
 
 
 def _granted(operation: Operation, event: Event) -> Operation:
@@ -193,7 +190,7 @@ def _granted(operation: Operation, event: Event) -> Operation:
     attempt = Attempt(
         **{**data, "holder": _party(data["holder"]), "outcome": Outcome.OPEN, "set_back": operation.set_back}
     )
-    return changed(
+    return replace(
         operation,
         attempts=(*operation.attempts, attempt),
         asked_context=None,
@@ -209,13 +206,13 @@ def _clock_jumped(operation: Operation, event: Event) -> Operation:
     attempts = operation.attempts
     if jump < 0:
         attempts = tuple(
-            changed(attempt, ended_at=min(attempt.end, event.at))
+            replace(attempt, ended_at=min(attempt.end, event.at))
             if (attempt.ended_at is not None or attempt.outcome is Outcome.UNKNOWN)
             and not attempt.is_of_another_journal
             else attempt
             for attempt in attempts
         )
-    return changed(
+    return replace(
         operation,
         attempts=attempts,
         acknowledged_at=None
@@ -239,23 +236,23 @@ def evolve(operation: Operation | None, event: Event) -> Operation:
         if event.kind is not EventKind.OPERATION_CREATED:
             raise ValueError(f"{event.kind} before operation_created")
         return _created(event)
-    return changed(_applied(operation, event), updated_at=event.at)
+    return replace(_applied(operation, event), updated_at=event.at)
 
 
 def _applied(operation: Operation, event: Event) -> Operation:
     data = event.data
     match event.kind:
         case EventKind.DESCRIPTION_TAKEN:
-            return changed(
+            return replace(
                 operation,
                 description=Description(**data["description"]),
                 compensates=data.get("compensates", operation.compensates),
                 began=operation.began or _party(data.get("began")),
             )
         case EventKind.TERMS_FIXED:
-            return changed(operation, terms=terms_from_data(data))
+            return replace(operation, terms=terms_from_data(data))
         case EventKind.LINKS_ADDED:
-            return changed(
+            return replace(
                 operation,
                 depends_on=(*operation.depends_on, *data.get("depends_on", ())),
                 satisfies=(*operation.satisfies, *data.get("satisfies", ())),
@@ -273,8 +270,8 @@ def _applied(operation: Operation, event: Event) -> Operation:
             return _decided(operation, event)
         case EventKind.DEADLINE_ENDED:
             over = data.get("over_seconds", operation.terms.deadline_over_seconds)
-            terms = changed(operation.terms, deadline_seconds=None, deadline_over_seconds=over)
-            return changed(operation, terms=terms)
+            terms = replace(operation.terms, deadline_seconds=None, deadline_over_seconds=over)
+            return replace(operation, terms=terms)
         case EventKind.ATTEMPT_ENDED:
             return _with_attempts(
                 operation,
@@ -292,37 +289,37 @@ def _applied(operation: Operation, event: Event) -> Operation:
             # Said for the history: what a grant does is weighed from the grants themselves.
             return operation
         case EventKind.PERMISSION_ASKED:
-            return changed(operation, asked_context=data["context"])
+            return replace(operation, asked_context=data["context"])
         case EventKind.EFFECT_UNANNOUNCED:
             return _unannounced(operation, event)
         case EventKind.RECEIPT_RECORDED:
             return _receipt_recorded(operation, event)
         case EventKind.RECEIPT_ACCEPTED:
-            return changed(
+            return replace(
                 operation,
                 receipts=tuple(
-                    changed(receipt, is_accepted=True, is_set_aside=False, is_foreign=False)
+                    replace(receipt, is_accepted=True, is_set_aside=False, is_foreign=False)
                     if receipt.number == data["receipt"]
                     else receipt
                     for receipt in operation.receipts
                 ),
             )
         case EventKind.FINDING_RECORDED:
-            return changed(operation, findings=(*operation.findings, Finding(**data)))
+            return replace(operation, findings=(*operation.findings, Finding(**data)))
         case EventKind.ATTEMPTS_SILENT:
             return _with_attempts(operation, data["attempts"], outcome=Outcome.SILENT, is_touched=True)
         case EventKind.DISPUTE_OPENED:
-            return changed(operation, dispute=Dispute(kind=DisputeKind(data["dispute"]), at=event.at))
+            return replace(operation, dispute=Dispute(kind=DisputeKind(data["dispute"]), at=event.at))
         case EventKind.DISPUTE_CLOSED:
-            return changed(operation, dispute=None)
+            return replace(operation, dispute=None)
         case EventKind.DECISION_WITHDRAWN:
-            return changed(operation, decision=None)
+            return replace(operation, decision=None)
         case EventKind.RECEIPTS_SET_ASIDE:
             aside = set(data["receipts"])
-            return changed(
+            return replace(
                 operation,
                 receipts=tuple(
-                    changed(receipt, is_set_aside=True) if receipt.number in aside else receipt
+                    replace(receipt, is_set_aside=True) if receipt.number in aside else receipt
                     for receipt in operation.receipts
                 ),
             )
@@ -337,7 +334,7 @@ def _applied(operation: Operation, event: Event) -> Operation:
                 is_touched=True,
             )
         case EventKind.PROGRESSED:
-            return changed(
+            return replace(
                 operation,
                 progress_message=data.get("message", operation.progress_message),
                 progress_fraction=data.get("fraction", operation.progress_fraction),
@@ -353,7 +350,7 @@ def _decided(operation: Operation, event: Event) -> Operation:
     newest = operation.newest
     if newest is not None and newest.outcome is Outcome.OPEN:
         operation = _with_attempts(operation, (newest.number,), outcome=Outcome.UNKNOWN)
-    return changed(
+    return replace(
         operation,
         decision=Decision(
             outcome=State(event.data["outcome"]),
@@ -376,29 +373,29 @@ def evolve_run(run: Run | None, event: Event, *, namespace: str, name: str) -> R
             # What was said once stands until it is said anew; the first context is what later ones are
             # compared with.
             told = {field: value for field, value in data.items() if field != "context"}
-            return changed(
+            return replace(
                 run, **told, context=run.context or data.get("context"), begun_at=run.begun_at or event.at
             )
         case EventKind.RUN_HELD:
-            return changed(
+            return replace(
                 run,
                 holder=_party(data["holder"]),
                 holder_name=data.get("holder_name"),
                 held_until=data["until"],
             )
         case EventKind.RUN_RELEASED:
-            return changed(run, holder=None, holder_name=None, held_until=None)
+            return replace(run, holder=None, holder_name=None, held_until=None)
         case EventKind.RUN_PROGRESSED:
-            return changed(
+            return replace(
                 run,
                 progress_message=data.get("message", run.progress_message),
                 progress_fraction=data.get("fraction", run.progress_fraction),
                 checkpoint=data.get("checkpoint", run.checkpoint),
             )
         case EventKind.RUN_REOPENED:
-            return changed(run, finished_as=None, finished_at=None, finish_reason=None)
+            return replace(run, finished_as=None, finished_at=None, finish_reason=None)
         case EventKind.RUN_FINISHED:
-            return changed(
+            return replace(
                 run,
                 finished_as=data["outcome"],
                 finished_at=event.at,
@@ -408,7 +405,7 @@ def evolve_run(run: Run | None, event: Event, *, namespace: str, name: str) -> R
                 held_until=None,
             )
         case EventKind.DRIFT_ACCEPTED | EventKind.CONTEXT_NOTED:
-            return changed(run, context=data["context"])
+            return replace(run, context=data["context"])
         case _:
             return run
 

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.drafting import Draft, Situation
@@ -22,8 +23,7 @@ _UNSURE_WHEN_REPEATED = frozenset((408, 409, 425, 429))
 _STATUS = re.compile(r"\s*(?:HTTP/\S+\s+)?(\d{3})(?!\d)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailureFacts:
+class FailureFacts(Struct, frozen=True, kw_only=True):
     """A failure in normal form. `evidence` is the body itself, for what it says of an HTTP status.
 
     `is_on_file`: a claim in these very words is kept already.

@@ -6,9 +6,11 @@ Events are plain JSON as in `events`; `evolve_book` is the only place that makes
 import base64
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from counterfoil.store.domain.canonical import canonical_json
 from counterfoil.store.domain.grants import Grant, GrantSource, Request
@@ -33,8 +35,7 @@ class NamespaceEventKind(StrEnum):
     CONVERSATION_COMPACTED = "conversation_compacted"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamespaceEvent:
+class NamespaceEvent(Struct, frozen=True, kw_only=True):
     """One thing that happened; `operation` is the one that it is about, empty where it is about none."""
 
     kind: NamespaceEventKind
@@ -43,8 +44,7 @@ class NamespaceEvent:
     data: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gap:
+class Gap(Struct, frozen=True, kw_only=True):
     """What a person accepted: that a journal put back at `restored_at` lacks history of a run.
 
     An empty run stands for every run of the namespace.
@@ -55,8 +55,7 @@ class Gap:
     accepted_at: Instant
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Book:
+class Book(Struct, frozen=True, kw_only=True):
     """All grants, requests and tokens of a namespace, by id, and its accepted gaps, by restore and run.
 
     `compactions` tells of a conversation from when on its model remembers.

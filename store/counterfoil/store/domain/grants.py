@@ -8,10 +8,12 @@ up, recording or reconciling (CONTRACT.md, section 5, `request_authority`).
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from counterfoil.store.domain.canonical import canonical_json
 from counterfoil.store.domain.commands import Json
@@ -51,8 +53,7 @@ class GrantSource(StrEnum):
     CONFIGURATION = "configuration"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Constraint:
+class Constraint(Struct, frozen=True, kw_only=True):
     """What a member of `args` has to be: equal to a value, or a number of at most that value."""
 
     path: tuple[str, ...]
@@ -96,8 +97,7 @@ def parse_constraint(text: str) -> Constraint:
     return Constraint(path=tuple(path.split(".")[1:]), operator=operator, value=value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grant:
+class Grant(Struct, frozen=True, kw_only=True):
     """A permission. `action`, `target` and `subject` are globs; `constraints` texts that all have to hold.
 
     One for a single operation names it and is bound to what the effect was when it was given
@@ -135,8 +135,7 @@ class Grant:
         return None if self.source is GrantSource.CONFIGURATION else self.operation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     """An agent's wish for a permission, kept until a person answers: waiting, granted or declined.
 
     Without an operation, `action` and `target` are globs like a grant's.
@@ -166,8 +165,7 @@ class Request:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuthorityFacts:
+class AuthorityFacts(Struct, frozen=True, kw_only=True):
     """What is read before a grant is looked for.
 
     `uses` counts, by grant, the *other* operations that are in a use of it. `args` are the operation's, as
@@ -187,8 +185,7 @@ class AuthorityFacts:
     named: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class Refusal(Struct, frozen=True, kw_only=True):
     """A grant meant for this that does not hold: `expired`, `used_up`, `revoked`, `policy` or `not_yet`.
 
     `other_effect`: it was given for this operation when its args or payload were not yet what they are now.
@@ -198,8 +195,7 @@ class Refusal:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Authority:
+class Authority(Struct, frozen=True, kw_only=True):
     """What came of looking: the grant that an attempt would be made under, and what it lifts.
 
     `reason` is that of the `ask`, None where nothing stands in the way. `drift` names both values where a
@@ -411,7 +407,7 @@ def _covers_today(grant: Grant, facts: AuthorityFacts) -> bool:
 
 def as_data(value: Grant | Request) -> dict[str, Any]:
     """Give it as plain JSON for the log, leaving out what is None."""
-    data = {name: getattr(value, name) for name in value.__slots__}
+    data = {name: getattr(value, name) for name in value.__struct_fields__}
     return {
         name: list(part) if isinstance(part, tuple) else part
         for name, part in data.items()

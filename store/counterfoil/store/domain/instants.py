@@ -5,8 +5,9 @@ as they went out, so that an `as_of` copied by a caller is the instant that it w
 """
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct
 
 from counterfoil.store.errors import InvalidArgument
 
@@ -24,8 +25,7 @@ _RFC3339 = re.compile(
 _ACCEPTED = "an RFC 3339 time with its offset, such as 2026-11-29T17:04:45Z"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Reading(Struct, frozen=True, kw_only=True):
     """What the clocks say at one moment.
 
     `monotonic` counts microseconds of the boot named by `boot`; None where no such clock can be had, and

@@ -5,7 +5,8 @@ what its run already holds.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.model import Description, Operation, Party, State
@@ -17,8 +18,7 @@ __all__ = ["Lookalike", "Newcomer", "find_arrived", "find_lookalikes", "is_of_co
 _CANNOT_BE_SET_ASIDE = frozenset((State.IN_DOUBT, State.DISPUTED))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Newcomer:
+class Newcomer(Struct, frozen=True, kw_only=True):
     """The operation that is about to be told apart from the others. `distinct_from` may hold `*`.
 
     `compacted_at` is when the conversation of `party` last lost its memory, None where nobody told of that.
@@ -33,8 +33,7 @@ class Newcomer:
     compacted_at: Instant | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lookalike:
+class Lookalike(Struct, frozen=True, kw_only=True):
     """Another operation, and what is the same. `stops`: it has to be told apart first."""
 
     operation: Operation

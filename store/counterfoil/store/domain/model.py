@@ -3,8 +3,9 @@
 Nothing in these classes depends on the present; what does (state, settle time, key) is in `states`.
 """
 
-from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+
+from msgspec import Struct
 
 from counterfoil.store.domain.instants import Instant
 
@@ -116,8 +117,7 @@ class DisputeKind(StrEnum):
         return self is not DisputeKind.RECEIPT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Party:
+class Party(Struct, frozen=True, kw_only=True):
     """Whom an attempt was granted to."""
 
     principal: str
@@ -139,8 +139,7 @@ class Party:
         return None in (self.conversation, other.conversation) or self.conversation == other.conversation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LookupTerms:
+class LookupTerms(Struct, frozen=True, kw_only=True):
     """A declared lookup; its args lie in the bodies under `args_digest`. `conclusive` None: not said."""
 
     tool: str | None = None
@@ -155,8 +154,7 @@ class LookupTerms:
         return any((self.tool, self.args_digest, self.instructions, self.probe, self.conclusive))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UndoTerms:
+class UndoTerms(Struct, frozen=True, kw_only=True):
     """How the effect can be undone; shown, never run."""
 
     tool: str | None = None
@@ -164,8 +162,7 @@ class UndoTerms:
     instructions: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class Terms(Struct, frozen=True, kw_only=True):
     """What is fixed by whichever call gives it first. Durations in seconds; None is "not given".
 
     `deadline_over_seconds`: when a person set a deadline aside, those of at most so long were over.
@@ -184,8 +181,7 @@ class Terms:
 NO_TERMS = Terms()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Description:
+class Description(Struct, frozen=True, kw_only=True):
     """What the effect is. None is "not said", which a first begin may still say (`Operation.takes`).
 
     Digests are of the stored, redacted text; keyed digests are of what the caller really sent.
@@ -203,8 +199,7 @@ class Description:
     fingerprint: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class Attempt(Struct, frozen=True, kw_only=True):
     """One permission to perform the effect. Number 0 stands for an effect that nobody announced.
 
     `lease_until` is the granted end of the lease; `ended_at` is set only where its holder (or a person)
@@ -240,8 +235,7 @@ class Attempt:
         return self.number == 0 and self.ended_at is None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt:
+class Receipt(Struct, frozen=True, kw_only=True):
     """Evidence as recorded. `is_accepted`: it was at or above the required assurance when it came.
 
     `result_digest` is of what the tool answered, where the server took the receipt from that answer.
@@ -279,8 +273,7 @@ class Receipt:
         return self.final and not self.is_foreign and self.assurance > Assurance.CLAIMED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(Struct, frozen=True, kw_only=True):
     """What looking showed. `is_unsettling`: it counted, and settled nothing."""
 
     number: int
@@ -296,8 +289,7 @@ class Finding:
     is_persons: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Decision(Struct, frozen=True, kw_only=True):
     """A decision that stands until evidence or a person moves it: timed_out, cancelled or compensated."""
 
     outcome: State
@@ -306,16 +298,14 @@ class Decision:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dispute:
+class Dispute(Struct, frozen=True, kw_only=True):
     """An open contradiction."""
 
     kind: DisputeKind
     at: Instant
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
+class Operation(Struct, frozen=True, kw_only=True):
     """One intended external effect and all that is known of it.
 
     `attempts` stand in the order of their numbers; 0 is an effect without a grant. `pruned_at` (bodies of it
@@ -354,7 +344,7 @@ class Operation:
     checkpoint: str | None = None
     progressed_at: Instant | None = None
     asked_context: str | None = None
-    pruned_at: Instant | None = field(default=None, compare=False)
+    pruned_at: Instant | None = None
     is_damaged: bool = False
 
     @property
@@ -381,8 +371,7 @@ class Operation:
         return tuple(receipt for receipt in receipts if receipt.counts) if receipts else receipts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfiguredGrant:
+class ConfiguredGrant(Struct, frozen=True, kw_only=True):
     """A grant that the operator's file gives, known by its name; taking it out of the file revokes it.
 
     `policy` is the context's component of that name to which it is bound, as canonical JSON.
@@ -399,8 +388,7 @@ class ConfiguredGrant:
     max_uses: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(Struct, frozen=True, kw_only=True):
     """One execution of a workflow. `finished_as` is None while it is open, `begun_at` until begin_run.
 
     `context` is the digest of the context that steps are compared with: the first one, or the one whose

@@ -1,7 +1,8 @@
 """What a begin would answer now, whoever asks: the one order of checks behind begins, plans and checks."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from counterfoil.store.domain.answers import skip_reason
 from counterfoil.store.domain.instants import Instant
@@ -13,8 +14,7 @@ __all__ = ["NO_BARRIERS", "Barriers", "Outlook", "attempts_used_up", "gate", "ou
 _CANNOT_SUCCEED = frozenset((State.TIMED_OUT, State.CANCELLED, State.COMPENSATED))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
+class Outlook(Struct, frozen=True, kw_only=True):
     """A verb, its reason, and when to ask again where that is known."""
 
     next: str
@@ -22,8 +22,7 @@ class Outlook:
     retry_at: Instant | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Barriers:
+class Barriers(Struct, frozen=True, kw_only=True):
     """What stands in the way from outside the operation itself, until a person lifts it.
 
     `authority` is the reason of the `ask`; `more_attempts` is how many a person permitted beyond the limit

@@ -1,7 +1,8 @@
 """The plan: facts of a run turned into steps, each with what may be done now, the urgent ones first."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from counterfoil.store.domain.grants import NO_AUTHORITY, Authority
 from counterfoil.store.domain.instants import Instant
@@ -14,8 +15,7 @@ __all__ = ["Step", "make_steps"]
 _RANKS = {"reconcile": 0, "ask": 1, "begin": 2, "stop": 2, "wait": 3, "skip": 4}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(Struct, frozen=True, kw_only=True):
     """One operation as the plan shows it. `rank` and position give its place in the plan."""
 
     operation: Operation

@@ -1,6 +1,6 @@
 """record_progress: the holder of an attempt says that it is still at it, and what a successor should know."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.drafting import Draft, Situation
@@ -13,8 +13,7 @@ from counterfoil.store.domain.table import Command
 __all__ = ["ProgressFacts", "decide_progress"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgressFacts:
+class ProgressFacts(Struct, frozen=True, kw_only=True):
     """Progress in normal form; `checkpoint` is a digest, `attempt` None stands for the newest.
 
     `is_redelivered`: the same call was taken before and changes nothing.

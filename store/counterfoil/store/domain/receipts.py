@@ -1,6 +1,7 @@
 """record_receipt, and receipts that come inside a finding: what one proves, and what it contradicts."""
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.drafting import Creation, Draft, Situation
@@ -26,8 +27,7 @@ _EXCLUSIVE_KINDS = frozenset(("message", "transaction", "approval"))
 _GRAVITY = (DisputeKind.RECEIPT, DisputeKind.NEGATIVE, DisputeKind.EFFECTS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReceiptFacts:
+class ReceiptFacts(Struct, frozen=True, kw_only=True):
     """A receipt in normal form. `attempt` is the number that the caller named.
 
     `belongs_to_another`: the reference is on file as the evidence of another operation.

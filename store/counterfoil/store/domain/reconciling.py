@@ -1,6 +1,7 @@
 """reconcile_operation: what looking at the performing system settles, by whom, and when it counts."""
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.drafting import Creation, Draft, Situation
@@ -38,8 +39,7 @@ _CANNOT_BE_UNDONE = frozenset((State.PLANNED, State.IN_PROGRESS, State.FAILED, S
 """Where a receipt of the undoing is kept and moves nothing: no effect is established, or it is undone."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReconcileFacts:
+class ReconcileFacts(Struct, frozen=True, kw_only=True):
     """A finding in normal form. `by` is as the caller says it; only the situation makes it a person's."""
 
     finding: str

@@ -1,7 +1,9 @@
 """Runs: begun at the start of every session, held by one of them, finished when nothing is open."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.store.domain.begin import BeginGiven
 from counterfoil.store.domain.drafting import Creation, Draft, Situation
@@ -30,8 +32,7 @@ _TAKES_NO_HOLD = "you do not hold this run, and this takes no hold: begin_run do
 _DONE = frozenset((State.SUCCEEDED, State.TIMED_OUT, State.CANCELLED, State.COMPENSATED))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunGiven:
+class RunGiven(Struct, frozen=True, kw_only=True):
     """A begin_run in normal form. Durations in seconds. `is_redelivered`: the same call was taken before."""
 
     namespace: str
@@ -54,8 +55,7 @@ class RunGiven:
     steps: tuple[BeginGiven, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpecGiven:
+class SpecGiven(Struct, frozen=True, kw_only=True):
     """A specification in normal form; `criteria` is the digest of their text."""
 
     uri: str | None = None
@@ -63,8 +63,7 @@ class SpecGiven:
     criteria: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunFacts:
+class RunFacts(Struct, frozen=True, kw_only=True):
     """What is read before deciding: the run, and its operations but for settled ones that it is not about.
 
     `compacted_at` is when the caller's conversation last was, where one of the operations is its own.
@@ -75,16 +74,14 @@ class RunFacts:
     compacted_at: Instant | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedStep:
+class PlannedStep(Struct, frozen=True, kw_only=True):
     """A step that was taken into the plan, as a new operation."""
 
     operation: Operation
     events: tuple[Event, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunVerdict:
+class RunVerdict(Struct, frozen=True, kw_only=True):
     """What was decided about a run. `duplicates` and `conflicts` are steps that were not added, by key."""
 
     next: str

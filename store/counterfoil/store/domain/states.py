@@ -4,9 +4,10 @@ The state is derived in the order that STATES.md gives; no other place decides i
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TypeVar
+
+from msgspec import Struct, field
 
 from counterfoil.store.domain.gaps import is_of_lost_history
 from counterfoil.store.domain.instants import Instant, Reading, micros
@@ -62,8 +63,7 @@ _JUMP_TOLERANCE_PER = 1000
 """Clocks are slewed by up to half a thousandth: what two readings may differ by grows with their distance."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class Policy(Struct, frozen=True, kw_only=True):
     """What the configuration says; durations in seconds.
 
     `assurance` and `duplicates` are (pattern, value) pairs, the first match of an action counts. `drift`

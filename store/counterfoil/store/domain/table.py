@@ -8,8 +8,9 @@ Cells: `→state verb reason`, `=` for an unchanged state, `-` for what cannot o
 `disputed` take their reason from the state, the holder and the dispute.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from counterfoil.store.domain.model import State
 
@@ -27,8 +28,7 @@ class Command(StrEnum):
     CLOSE = "close_operation"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class Cell(Struct, frozen=True, kw_only=True):
     """One cell: the state that follows (None: unchanged), and the answer."""
 
     to: State | None

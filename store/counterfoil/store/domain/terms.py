@@ -1,10 +1,10 @@
 """Terms: fixed by whichever call gives them first, tightened by later ones, never loosened."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
-from counterfoil.store.domain.copying import changed
+from msgspec.structs import replace
+
 from counterfoil.store.domain.instants import micros, seconds
 from counterfoil.store.domain.model import LookupTerms, Operation, Repeat, Terms
 from counterfoil.store.domain.states import Policy
@@ -16,7 +16,7 @@ _WAS_OVER = "deadline_seconds: not taken, a person reopened this after such a de
 
 def at_first_grant(terms: Terms) -> Terms:
     """Fix what nobody gave: from the first grant on the defaults are terms too."""
-    return terms if terms.repeat is not None else changed(terms, repeat=Repeat.UNSAFE)
+    return terms if terms.repeat is not None else replace(terms, repeat=Repeat.UNSAFE)
 
 
 def merge_terms(operation: Operation, given: Terms, policy: Policy) -> tuple[Terms, tuple[str, ...]]:

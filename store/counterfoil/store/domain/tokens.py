@@ -1,15 +1,15 @@
 """Bearer tokens: whom one stands for, what it may do, and whether it counts now."""
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from counterfoil.store.domain.instants import Instant
 
 __all__ = ["Token", "token_data", "why_over"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Token:
+class Token(Struct, frozen=True, kw_only=True):
     """One token, by its digest; whoever brings what has this digest is `name`.
 
     A plain SHA-256 is enough, since a token is 256 random bits: there is no dictionary to go through, which

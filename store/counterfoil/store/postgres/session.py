@@ -5,12 +5,12 @@ depends on who used the connection before, and that message costs one round trip
 """
 
 from collections.abc import Awaitable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Self, TypeVar
 
 import anyio
 import psycopg
+from msgspec import Struct
 from psycopg.abc import Buffer
 from psycopg.pq import TransactionStatus
 from psycopg.rows import DictRow, dict_row
@@ -57,8 +57,7 @@ an advisory lock is a SELECT, which would see what was there before the wait, an
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class Patience(Struct, frozen=True, kw_only=True):
     """How long what is waited for. Seconds.
 
     `busy_seconds`: for a free connection, and for a lock.
@@ -90,8 +89,7 @@ class Place(Enum):
         return (cls.FREE, cls.IN_LINE, cls.ALONE)[min(lost, 2)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
+class Begun(Struct, frozen=True, kw_only=True):
     """What the server said when a transaction began."""
 
     at: Instant

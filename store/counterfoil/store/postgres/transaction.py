@@ -1,10 +1,10 @@
 """One transaction as the journal sees it: each statement is a round trip to the server."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import psycopg
+from msgspec.structs import replace
 from psycopg.rows import DictRow
 
 from counterfoil.store.domain.instants import Instant, Reading

@@ -7,8 +7,9 @@ asked whether it is NULL gets its type: PostgreSQL cannot tell it from there, an
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from counterfoil.store.statements import Statements
 

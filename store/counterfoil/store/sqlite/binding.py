@@ -9,9 +9,10 @@ comes again keeps its number: the planner sees that both are one value, and may 
 import re
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final
+
+from msgspec import Struct
 
 from counterfoil.store.statements import Statement, Statements
 
@@ -24,8 +25,7 @@ _PARAMETER: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
+class Bound(Struct, frozen=True, kw_only=True):
     """A statement as the driver takes it: its text, and what puts given values in the order of their numbers.
 
     `in_order` raises KeyError for a parameter that was not given.

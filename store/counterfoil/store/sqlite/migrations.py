@@ -4,9 +4,10 @@ import re
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from typing import Any
+
+from msgspec import Struct
 
 from counterfoil.store.errors import JournalUnavailable, UnsupportedVersion
 from counterfoil.store.failpoints import failpoint
@@ -41,8 +42,7 @@ ORDER BY entry.name, part.seqno
 _FILE = re.compile(r"^(?P<number>[0-9]{4})_[a-z0-9_]+\.sql$")
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
+class Migration(Struct, frozen=True):
     """One step: the schema version that it leads to, and its statements."""
 
     version: int

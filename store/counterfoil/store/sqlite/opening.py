@@ -13,10 +13,11 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from counterfoil.store.errors import JournalUnavailable, UnsupportedVersion
 from counterfoil.store.sqlite.faults import is_busy, opening_fault
@@ -41,8 +42,7 @@ __all__ = ["Opened", "configure", "folder_locked", "prepare", "uri_of"]
 _FOLDER_LOCK_ROUND_SECONDS = 0.01
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class Opened(Struct, frozen=True, kw_only=True):
     """What is known of a journal that was found, or made, fit for use."""
 
     path: str

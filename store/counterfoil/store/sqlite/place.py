@@ -8,8 +8,9 @@ import errno
 import os
 import stat
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from counterfoil.store.errors import JournalUnavailable
 
@@ -62,8 +63,7 @@ _WITHOUT_LOCKS = frozenset(
 _WITHOUT_SHARED_MEMORY = frozenset({"ceph", "gfs", "gfs2", "glusterfs", "gpfs", "lustre", "ocfs2"})
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """Which file it is, so that one deleted or replaced behind our back is noticed."""
 
     device: int

@@ -97,7 +97,7 @@ def _rules(kind: type[_Rule], name: str, values: Mapping[str, Any], *, needed: s
 
 
 def _rule(kind: type[_Rule], where: str, table: Mapping[str, Any], *, needed: str) -> _Rule:
-    _known(where, table, kind.__dataclass_fields__)
+    _known(where, table, kind.__struct_fields__)
     if needed not in table:
         raise RuleProblem(f"{where}.{needed}", "it is missing")
     return kind(**{key: _value(f"{where}.{key}", key, value) for key, value in table.items()})

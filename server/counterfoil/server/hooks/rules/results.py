@@ -3,8 +3,9 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from counterfoil.server.hooks.rules.rule import EffectRule
 from counterfoil.store.domain.canonical import canonical_json, digest
@@ -29,8 +30,7 @@ _FAILURE = re.compile(r"\s*(?:error|failed|failure|exception|traceback|timed? ?o
 """How a text begins that tells of a failure which its server did not mark as one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(Struct, frozen=True, kw_only=True):
     """What shows that the effect happened: its reference, where it is said, and where it can be seen."""
 
     external_id: str | None = None

@@ -3,8 +3,9 @@
 The operator's own go first, then those for tools that a gateway heeds as well, then the defaults.
 """
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from counterfoil.server.rules.tool_rule import ToolRule as SharedToolRule
@@ -12,8 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["NO_RULES", "CommandRule", "EffectRule", "EffectRules", "ToolRule"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EffectRule:
+class EffectRule(Struct, frozen=True, kw_only=True):
     """What every rule says. `effect` off means: such calls are left alone.
 
     `action` names the effect in the journal; `also` are actions under which an agent may have begun the
@@ -38,8 +38,7 @@ class EffectRule:
     fail_closed: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandRule(EffectRule):
+class CommandRule(EffectRule, frozen=True, kw_only=True):
     """A command of the shell: `program`, then `words` (globs) as the first ones that are no options.
 
     `unless` are options with which it is no effect; `needs` are options of which one has to be there; both
@@ -57,8 +56,7 @@ class CommandRule(EffectRule):
     several: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolRule(EffectRule):
+class ToolRule(EffectRule, frozen=True, kw_only=True):
     """A tool of an MCP server, by a glob of its name, `mcp__SERVER__TOOL` as clients write it.
 
     `target` is a JSON path into its arguments. `identity` are the arguments that say what the effect is, all
@@ -71,8 +69,7 @@ class ToolRule(EffectRule):
     payload: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EffectRules:
+class EffectRules(Struct, frozen=True, kw_only=True):
     """The rules that hold, the first match counts. `fail_closed` holds for all of them.
 
     `shared` are the operator's rules of tools that a gateway heeds too; `default_tools` come last.

@@ -7,12 +7,13 @@ is not guessed.
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
 import tree_sitter
 import tree_sitter_bash
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from counterfoil.server.hooks.shell.words import Word, word_of
 from counterfoil.server.hooks.shell.wrappers import program_of, unwrapped
@@ -58,8 +59,7 @@ _INNER = frozenset(("command_substitution", "process_substitution"))
 _NOTHING: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Invocation:
+class Invocation(Struct, frozen=True, kw_only=True):
     """One program that runs. `folder` is where, None where that cannot be told.
 
     `decides`: when the whole command ends with status 0, this has succeeded. `fed_by` are the programs whose
@@ -80,8 +80,7 @@ class Invocation:
         return program_of(self.words)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Script:
+class Script(Struct, frozen=True, kw_only=True):
     """All programs of a command in their order. `is_whole` off: parts were not understood."""
 
     invocations: tuple[Invocation, ...]
@@ -113,8 +112,7 @@ def _parser() -> tree_sitter.Parser:
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 
-@dataclass(slots=True)
-class _Reader:
+class _Reader(Struct):
     """Walks the tree; each method gives the programs (by number) that succeeded if its part ends with 0."""
 
     folder: str | None

@@ -1,8 +1,9 @@
 """The words of a command as the shell will pass them, as far as that can be told beforehand."""
 
 import re
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 __all__ = ["Word", "word_of"]
 
@@ -26,8 +27,7 @@ _DYNAMIC = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Struct, frozen=True):
     """One word. `is_static` off: only the shell can fill in a part of it; it stands as written."""
 
     text: str

@@ -1,15 +1,15 @@
 """What a program runs that runs another one: `sudo`, `env`, `timeout`, `xargs`, `bash -c`, `npx`, …"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from counterfoil.server.hooks.shell.words import Word
 
 __all__ = ["Inner", "program_of", "unwrapped"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inner:
+class Inner(Struct, frozen=True, kw_only=True):
     """What runs in the end: a command as words, or a script that has to be read as the whole was.
 
     `env` are variables set on the way; `folder` is where it runs, where a wrapper says so.
@@ -21,8 +21,7 @@ class Inner:
     folder: Word | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Wrapper:
+class _Wrapper(Struct, frozen=True, kw_only=True):
     """`takes` are options with a value of their own; `skips` so many words stand before the command."""
 
     takes: frozenset[str] = frozenset()
