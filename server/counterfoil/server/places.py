@@ -7,7 +7,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["configuration_folder", "data_folder", "home"]
+__all__ = ["configuration_folder", "data_folder", "home", "state_folder"]
 
 
 def home(environ: "Mapping[str, str]") -> str:
@@ -23,6 +23,11 @@ def configuration_folder(environ: "Mapping[str, str]", platform: str = sys.platf
 def data_folder(environ: "Mapping[str, str]", platform: str = sys.platform) -> str:
     """Give the folder of the user's data."""
     return _folder(environ, platform, variable="XDG_DATA_HOME", otherwise=os.path.join(".local", "share"))
+
+
+def state_folder(environ: "Mapping[str, str]", platform: str = sys.platform) -> str:
+    """Give the folder of what is remembered between runs and is no data of the user's."""
+    return _folder(environ, platform, variable="XDG_STATE_HOME", otherwise=os.path.join(".local", "state"))
 
 
 def _folder(environ: "Mapping[str, str]", platform: str, *, variable: str, otherwise: str) -> str:

@@ -106,12 +106,18 @@ def _is_candidate(raw: bytes, flags: "Mapping[str, str | None]") -> bool:
 
 
 def _has_journal(flags: "Mapping[str, str | None]") -> bool:
-    """Tell whether there may be a journal to ask: no event of a session makes one."""
+    """Tell whether there may be a journal to ask, or one to miss: no event of a session makes one."""
     if flags.get("journal") or flags.get("config"):
         return True
     if any(os.environ.get(f"COUNTERFOIL_{name}") for name in ("JOURNAL", "CONFIG")):
         return True
-    from counterfoil.server.places import configuration_folder, data_folder
+    from counterfoil.server.places import configuration_folder, data_folder, state_folder
 
-    configured = os.path.join(configuration_folder(os.environ), "counterfoil.toml")
-    return os.path.exists(configured) or os.path.exists(os.path.join(data_folder(os.environ), "journal.db"))
+    return any(
+        os.path.exists(os.path.join(*place))
+        for place in (
+            (configuration_folder(os.environ), "counterfoil.toml"),
+            (data_folder(os.environ), "journal.db"),
+            (state_folder(os.environ), "journals"),
+        )
+    )

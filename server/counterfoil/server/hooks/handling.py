@@ -14,19 +14,24 @@ from counterfoil.server.hooks.event import HookEvent, NotAnEvent, read_event
 from counterfoil.server.hooks.rules.reading import default_rules, merged
 from counterfoil.server.hooks.rules.rule import NO_RULES, EffectRules
 from counterfoil.server.hooks.saying import (
+    another_journal,
     context_output,
     deny_output,
+    gone,
     not_begun,
     not_stored,
     unavailable,
 )
+from counterfoil.server.hooks.used_journal import UsedJournal
 from counterfoil.server.logs import configure_logs, logger
+from counterfoil.store.domain.instants import rfc3339
 from counterfoil.store.errors import Fault, JournalUnavailable
 
 if TYPE_CHECKING:
     from counterfoil.server.hooks.dialects import Dialect
     from counterfoil.server.hooks.journaling import HookJournal
     from counterfoil.server.settings import Settings
+    from counterfoil.store.journal import Journal
 
 __all__ = ["handle"]
 
@@ -132,21 +137,31 @@ def _before(call: Call, event: HookEvent, settings: "Settings", *, fails_closed:
     async def work(hooks: "HookJournal") -> str | None:
         return await hooks.before(call)
 
+    used = UsedJournal(settings)
+    if used.is_gone:
+        # Any effect may have been on record there: letting them all run again takes a person's word.
+        return deny_output(gone(settings.journal, mark=used.mark))
+    told: list[str] = []
     try:
-        reason = _asked(event, settings, work)
+        reason = _asked(event, settings, work, told=told)
     except Exception as error:
         code = _code(error)
         logger.warning("the journal could not be asked (%s)", code, exc_info=_details(error))
         if fails_closed:
             return deny_output(unavailable(code))
         return context_output(event.name, not_begun(code))
-    return None if reason is None else deny_output(reason)
+    if reason is not None:
+        return deny_output(" ".join((reason, *told)))
+    return context_output(event.name, " ".join(told)) if told else None
 
 
 def _after(call: Call, event: HookEvent, settings: "Settings") -> str | None:
     async def work(hooks: "HookJournal") -> str | None:
         return await hooks.after(call)
 
+    used = UsedJournal(settings)
+    if used.is_gone:
+        return context_output(event.name, f"{not_stored('gone')} {gone(settings.journal, mark=used.mark)}")
     for attempt in range(1, _RECEIPT_TRIES + 1):
         try:
             told = _asked(event, settings, work)
@@ -165,10 +180,19 @@ def _of_session(event: HookEvent, settings: "Settings") -> str | None:
     from counterfoil.server.hooks.session import at_compaction, at_start, at_stop
 
     if settings.journal_path is not None and not settings.journal_path.exists():
+        used = UsedJournal(settings)
+        if event.name == "SessionStart" and used.is_gone:
+            return context_output(event.name, gone(settings.journal, mark=used.mark))
         return None
+    beside: list[str] = []
     told = _asked(
-        event, settings, {"SessionStart": at_start, "PreCompact": at_compaction, "Stop": at_stop}[event.name]
+        event,
+        settings,
+        {"SessionStart": at_start, "PreCompact": at_compaction, "Stop": at_stop}[event.name],
+        told=beside if event.name == "SessionStart" else None,
     )
+    if event.name == "SessionStart" and beside:
+        told = " ".join((*beside, told or "")).rstrip()
     if told is None:
         return None
     if event.name == "SessionStart":
@@ -182,9 +206,16 @@ def _of_session(event: HookEvent, settings: "Settings") -> str | None:
 
 
 def _asked(
-    event: HookEvent, settings: "Settings", work: "Callable[[HookJournal], Awaitable[str | None]]"
+    event: HookEvent,
+    settings: "Settings",
+    work: "Callable[[HookJournal], Awaitable[str | None]]",
+    *,
+    told: list[str] | None = None,
 ) -> str | None:
-    """Open the journal, do the work, and close it again, all within bounds."""
+    """Open the journal, do the work, and close it again, all within bounds.
+
+    Where another journal was used here before, that is noted, and said once: in `told`, where it is given.
+    """
     from counterfoil.server.configuration import DuplicateRule
     from counterfoil.server.hooks.journaling import HookJournal
 
@@ -196,6 +227,7 @@ def _asked(
         from counterfoil.store.sqlite.transaction import drive
 
         with open_directly_from(wanted) as journal:
+            _note_used(settings, journal, told)
             return drive(work(HookJournal(journal, event=event, settings=settings)))
     import asyncio
 
@@ -203,6 +235,19 @@ def _asked(
 
     async def asked() -> str | None:
         async with asyncio.timeout(_MOST_SECONDS), open_from(wanted) as journal:
+            _note_used(settings, journal, told)
             return await work(HookJournal(journal, event=event, settings=settings))
 
     return asyncio.run(asked())
+
+
+def _note_used(settings: "Settings", journal: "Journal", told: list[str] | None) -> None:
+    """Note which journal is used. Who cannot say that it is another one leaves it to the next that can."""
+    used = UsedJournal(settings)
+    identity = journal.identity
+    if told is None:
+        if used.id is None:
+            used.note(identity.id)
+    elif used.note(identity.id):
+        logger.warning("another journal was used here before: what that one holds is not in this one")
+        told.append(another_journal(settings.journal, made_at=rfc3339(identity.created_at)))

@@ -11,10 +11,12 @@ from counterfoil.server.hooks.event import HookEvent
 from counterfoil.store.domain.untrusted import escape_untrusted
 
 __all__ = [
+    "another_journal",
     "blocked",
     "blocked_by_step",
     "context_output",
     "deny_output",
+    "gone",
     "journaled",
     "not_begun",
     "not_stored",
@@ -140,6 +142,27 @@ def still_open(answer: Mapping[str, Any], *, came: str) -> str:
         + _HOW,
     )
     return _told("noted the end of this call.", [words], _data(answer))
+
+
+def gone(journal: str, *, mark: str) -> str:
+    """Say that the journal that was used here is no longer there, and that none is made in its place."""
+    return (
+        "Counterfoil: the journal that was used here is gone, and none is made in its place, since any "
+        "effect may have been on record in it. Effects outside do not run until a person has decided: put "
+        "the file back, or a backup of it (`counterfoil restore`); or, to begin a new journal that knows of "
+        "nothing before, delete the mark of the old one. Tell the person. "
+        f"[journal: {escape_untrusted(journal, limit=_SHOWN)}; mark: {escape_untrusted(mark, limit=_SHOWN)}]"
+    )
+
+
+def another_journal(journal: str, *, made_at: str) -> str:
+    """Say that the journal at this place is not the one that was used here before."""
+    return (
+        "Counterfoil: the journal here is another one than was used before. What that one held is not on "
+        "record in this one, so that an effect without a record may have happened all the same: look it up "
+        "before you repeat anything of earlier sessions, and tell the person. "
+        f"[journal: {escape_untrusted(journal, limit=_SHOWN)}; made at: {made_at}]"
+    )
 
 
 def not_begun(code: str) -> str:

@@ -117,6 +117,10 @@ def _explained(
     if call is None:
         return told
     if path is not None and not path.exists():
+        from counterfoil.server.hooks.used_journal import UsedJournal
+
+        if UsedJournal(request.settings).is_gone:
+            return {**told, "now": {"would": "block", "why": "the journal that was used here is gone"}}
         return {**told, "now": {"would": "begin", "why": "there is no journal yet"}}
     settings = request.settings if run is None else replace(request.settings, run=run)
 
