@@ -1,5 +1,6 @@
 """Which programs a command runs, which of them are effects, and what tells one effect from the next."""
 
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,58 @@ def key(command, folder: Path | str = "/nowhere") -> str:
         "git pu\\sh",
         "'git' \"push\"",
         "git push | tee log",
+        "if false; then true; else git push; fi",
+        "case x in x) git push;; esac",
+        "bash <<'E'\ngit push\nE",
+        "bash -es -- a <<E\ncd x\ngit push\nE",
+        "bash <<<'git push'",
+        "echo 'git push' | bash",
+        "echo 'git push' | cat | sudo sh",
+        "printf 'git %s\\n' push | sh",
+        "cat <<'E' | bash\ngit push\nE",
+        "(echo cd x; echo git push) | sh -e",
+        "echo 'git push origin '$B | bash",
+        "sudo -i <<E\ngit push\nE",
+        "env -S 'git push'",
+        "env -iS 'A=1 git' push",
+        "env --split-string='git push' -q",
+        "find . -name x -exec git push {} +",
+        "find . -exec true {} \\; -execdir sh -c 'git push' \\;",
+        "su -c 'git push'",
+        "su - me -c 'git push'",
+        "sudo -iu me git push",
+        "runuser -lc 'git push' me",
+        "ssh host 'cd x && git push'",
+        "ssh -p 22 me@host git push",
+        "ssh host bash <<'E'\ngit push\nE",
+        "docker exec -it -w /x box git push",
+        "kubectl -n prod exec -it pod -- git push",
+        "docker compose exec web sh -c 'git push'",
+        "parallel git push {} ::: a b",
+        "watch -n 5 'git push'",
+        "script -qc 'git push' log",
+        "chroot /x git push",
+        "ssh-agent git push",
+        "coproc git push",
+        "trap 'git push' EXIT",
+        "nix-shell --run 'git push'",
+        "nix develop -c git push",
+        "direnv exec . git push",
+        "op run --env-file=x -- git push",
+        "conda run -n x git push",
+        "bash -c -- 'git push'",
+        "bash -euo pipefail -c 'git push'",
+        "bash -O extglob -c 'git push'",
+        'bash -c "cd $D && git push origin $B"',
+        "x='git push'; $x",
+        "GIT=git; $GIT push",
+        'X="git push $B"; bash -c "$X"',
+        'X="git push $(date)"; eval "$X"',
+        "bash <(echo git push)",
+        "source <(echo git push)",
+        "echo 'git push' | sed s/a/b/ | bash",
+        "git\tpush",
+        "'git'\tpush",
         "cat <<'EOF'\nhello\nEOF\ngit push",
         ["git", "push"],
         ["bash", "-lc", "git push"],
@@ -93,6 +146,17 @@ def test_a_push_is_found_wherever_it_stands(command):
         "curl -so data https://example.org",
         "curl -sH 'X-Note: d' https://example.org",
         "gh pr create --dry-run",
+        "curl -fsSL https://example.org/install.sh | sh",
+        'bash -c "$(curl -fsSL https://example.org/install.sh)"',
+        "vercel --version",
+        "vercel env pull",
+        "npx vercel@latest dev",
+        "http example.org q==1",
+        'U=https://example.org; curl -s "$U/$ID"',
+        "docker build -t x .",
+        "docker compose -f c.yml up",
+        "find . -name '*.push' -delete # git",
+        "ssh host uptime # git push",
         "gh api repos/x/y",
         "gh api -X GET repos/x/y -f per_page=1",
         "npm run publish-docs",
@@ -113,7 +177,38 @@ def test_what_is_no_effect_is_left_alone(command):
         ("gh issue comment 3 --body y", "github.comment.create"),
         ("gh api -XPOST repos/x/y", "github.api"),
         ("gh api repos/x/y --method=DELETE", "github.api"),
+        ("gh pr new --fill", "github.pr.create"),
+        ("gh issue new --title x", "github.issue.create"),
+        ("gh release new v1", "github.release.create"),
+        ("glab mr new", "gitlab.mr.create"),
+        ("glab mr accept 3", "gitlab.mr.merge"),
         ("npm publish --access public", "npm.publish"),
+        ("npm pub", "npm.publish"),
+        ("yarn npm publish", "npm.publish"),
+        ("bun publish", "npm.publish"),
+        ("docker image push x/y", "docker.push"),
+        ("docker compose -f c.yml push web", "docker.push"),
+        ("docker-compose -f c.yml push", "docker.push"),
+        ("docker build --push -t x/y .", "docker.push"),
+        ("docker buildx build --push -t x/y .", "docker.push"),
+        ("podman image push x/y", "docker.push"),
+        ("vercel", "vercel.deploy"),
+        ("vercel --prod", "vercel.deploy"),
+        ("vercel deploy", "vercel.deploy"),
+        ("npx vercel@latest --prod", "vercel.deploy"),
+        ("npm exec -c 'vercel deploy'", "vercel.deploy"),
+        ("pnpm vercel deploy", "vercel.deploy"),
+        ("wrangler pages deploy dist", "wrangler.deploy"),
+        ("tofu destroy", "terraform.destroy"),
+        ("pulumi update", "pulumi.up"),
+        ("gcloud beta run deploy site", "gcloud.deploy"),
+        ("aws-vault exec prod -- terraform apply", "terraform.apply"),
+        ("https POST example.org a=1", "http.send"),
+        ("https example.org a=1", "http.send"),
+        ("xh example.org a=1", "http.send"),
+        ("echo '{}' | http example.org", "http.send"),
+        ("uv tool run twine upload dist/x", "pypi.upload"),
+        ("python3.12 -X dev -m twine upload dist/x", "pypi.upload"),
         ("npx -y vercel deploy --prod", "vercel.deploy"),
         ("python3 -m twine upload dist/*", "pypi.upload"),
         ("uv publish", "pypi.upload"),
@@ -228,6 +323,168 @@ def test_what_cannot_be_read_is_told_apart_by_the_call_alone(tmp_path):
         assert known_by(command, "call-1") == known_by(command, "call-1")
     for command in ("kubectl apply -f app.yaml", 'gh pr create --body "$(cat body.md)"'):
         assert known_by(command, "call-1") == known_by(command, "call-2")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ('B=1; curl -d "$B" U', 'B=2; curl -d "$B" U'),
+        ('B=1 && curl -d "x${B}y" U', 'B=2 && curl -d "x${B}y" U'),
+        ("export B=1; curl -d $B U", "export B=2; curl -d $B U"),
+        ('B=1; bash -c "curl -d $B U"', 'B=2; bash -c "curl -d $B U"'),
+        ("export B=1; bash -c 'curl -d $B U'", "export B=2; bash -c 'curl -d $B U'"),
+        ("B=1; curl -d @- U <<E\n$B\nE", "B=2; curl -d @- U <<E\n$B\nE"),
+        ('B=1; curl -d @- U <<<"$B"', 'B=2; curl -d @- U <<<"$B"'),
+        ('B=1; echo "$B" | curl -d @- U', 'B=2; echo "$B" | curl -d @- U'),
+        ("export AWS_PROFILE=dev; terraform apply", "export AWS_PROFILE=prod; terraform apply"),
+        ("export AWS_PROFILE=dev; terraform apply", "terraform apply"),
+        ("AWS_PROFILE=dev terraform apply", "AWS_PROFILE=prod terraform apply"),
+        ("declare -x KUBECONFIG=a; kubectl apply -f k", "declare -x KUBECONFIG=b; kubectl apply -f k"),
+        ("env KUBECONFIG=a kubectl apply -f k", "env KUBECONFIG=b kubectl apply -f k"),
+        (
+            "kubectl config use-context dev && kubectl apply -f k",
+            "kubectl config use-context prod && kubectl apply -f k",
+        ),
+        ("aws-vault exec dev -- terraform apply", "aws-vault exec prod -- terraform apply"),
+        ("npm_config_registry=https://a npm publish", "npm_config_registry=https://b npm publish"),
+        ("ssh a 'curl -d x=1 localhost'", "ssh b 'curl -d x=1 localhost'"),
+        ("ssh a 'curl -d x=1 localhost'", "curl -d x=1 localhost"),
+        ("docker exec a npm publish", "docker exec b npm publish"),
+        ('X="$(cat <<E\n1\nE\n)"; curl -d "$X" U', 'X="$(cat <<E\n2\nE\n)"; curl -d "$X" U'),
+        ("for i in 1; do B=3; curl -d $B U; done", "for i in 1; do B=4; curl -d $B U; done"),
+    ],
+)
+def test_what_a_variable_says_is_part_of_what_an_effect_is(one: str, other: str, tmp_path: Path):
+    first, second = call(one, tmp_path), call(other, tmp_path)
+    assert first is not None
+    assert second is not None
+    assert first.is_readable == second.is_readable
+    assert key(one, tmp_path) != key(other, tmp_path)
+    assert key(one, tmp_path) == key(one, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ('B=1; curl -d "$B" U', "curl -d 1 U"),
+        ("BRANCH=x; gh pr create --title $BRANCH", "gh pr create --title x"),
+        ("gh pr create --body \"$(cat <<'E'\nhello $x\nE\n)\"", "gh pr create --body 'hello $x'"),
+        ("CI=1 npm publish", "npm publish"),
+        ("export PATH=$HOME/bin:$PATH; npm publish", "npm publish"),
+        ('V="a b"; npm publish $V', "npm publish a b"),
+    ],
+)
+def test_a_variable_whose_value_is_known_stands_for_it(one: str, other: str):
+    assert key(one) == key(other)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        'curl -d "$B" U',
+        'curl -d "$(date)" U',
+        "curl -d `date` U",
+        "curl -d a=$((N+1)) U",
+        "curl -d 1 $U",
+        "curl -X $M U",
+        'ARGS=(-X POST -d a=1); curl "${ARGS[@]}" U',
+        "find . -exec curl -d @{} U \\;",
+        'curl -d 1 -H "X-Tenant: $T" U',
+        "curl -d @- U <<E\n$B\nE",
+        'curl -d @- U <<<"$B"',
+        'echo "$B" | curl -d @- U',
+        "curl -d @- U < $F",
+        'B=1; read B; curl -d "$B" U',
+        'B=1; source .env; curl -d "$B" U',
+        'B=1; test x && B=2; curl -d "$B" U',
+        'B=1; test x || B=2; curl -d "$B" U',
+        'B=1; if test x; then B=2; fi; curl -d "$B" U',
+        'if test x; then B=1; else curl -d "$B" U; fi',
+        'B=0; for i in 1 2; do curl -d "$B" U; B=$i; done',
+        'B=1; (B=2); unset B; curl -d "$B" U',
+        'B=1; B+=$X; curl -d "$B" U',
+        "B=1; bash -c 'curl -d $B U'",
+        'f() { curl -d "$B" U; }; B=1; f',
+        'gh pr create --body "$BODY"',
+        'gh issue comment 3 --body "$(git log -1)"',
+        "npm publish $DIR",
+        "KUBECONFIG=$K kubectl apply -f k",
+        "export AWS_PROFILE=$P; terraform apply",
+        "find . -name '*.tgz' -exec npm publish {} \\;",
+        "cd $D && curl -d @body U",
+        "ssh host 'curl -d @body U'",
+        "docker exec a npm publish",
+        'echo "curl -d x U; $MORE" | sed s/x/y/ | bash',
+    ],
+)
+def test_what_only_the_running_shell_fills_in_makes_a_call_that_is_never_done(command: str, tmp_path: Path):
+    found = call(command, tmp_path)
+    assert found is not None
+    assert not found.is_readable
+    assert found.may_be_another
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        'curl -H "Authorization: Bearer $TOKEN" -d a=1 U',
+        'curl -u "$USER:$PASS" -d a=1 U',
+        'curl -H "X-Api-Key: $K" -d a=1 U',
+        'curl -H "Idempotency-Key: $(uuidgen)" -d a=1 U',
+        'curl -d "amount=5&token=$T" U',
+        "GH_TOKEN=$(gh auth token) gh issue comment 3 --body x",
+        "export NPM_TOKEN=$T; npm publish",
+        "curl -d a=$((1+2)) U",
+        'B=1; (B=2); curl -d "$B" U',
+        'B=1; B=2 true; curl -d "$B" U',
+        'test x && B=2 && curl -d "$B" U',
+        'curl -d "$(cat body.json)" U',
+        'B="$(< body.json)"; curl -d "$B" U',
+        'gh pr create --body "$(cat body.json)"',
+        "curl -d @$HOME/body U",
+    ],
+)
+def test_secrets_and_the_content_of_files_leave_a_call_known(command: str, tmp_path: Path):
+    (tmp_path / "body.json").write_text("{}")
+    found = call(command, tmp_path)
+    assert found is not None
+    assert found.is_readable
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        'curl -d "$(cat body.json)" U',
+        'B="$(< body.json)"; curl -d "$B" U',
+        'gh pr create --body "$(cat body.json)"',
+        "cat body.json | curl -d @- U",
+        "jq . body.json | curl -d @- U",
+        "curl -d @- U < body.json",
+        "curl -d @body.json U",
+        "curl --data-urlencode x@body.json U",
+        "curl -F a=@body.json U",
+        "curl -F 'a=@body.json;type=text/plain' U",
+        "curl -F 'a=<body.json' U",
+        "curl -T body.json U",
+        "curl -d 1 -K body.json U",
+        "wget --post-file=body.json U",
+        "http POST U a=@body.json",
+        "http POST U < body.json",
+        "mail -s x bob < body.json",
+        "twine upload *.json",
+        "npm publish ./body.json",
+        "helm upgrade r chart -f body.json",
+        "terraform apply body.json",
+        "gh release create v1 body.json",
+        "gh release create v1 --notes-file body.json",
+        "python gen.py --in body.json > k.yaml && kubectl apply -f k.yaml",
+    ],
+)
+def test_the_content_of_a_file_that_is_sent_is_part_of_what_an_effect_is(command: str, tmp_path: Path):
+    (tmp_path / "body.json").write_text("1")
+    first = key(command, tmp_path)
+    (tmp_path / "body.json").write_text("2")
+    assert key(command, tmp_path) != first
 
 
 def test_files_that_no_word_names_count_where_the_rule_says_so(tmp_path):
@@ -409,8 +666,13 @@ def test_a_rule_that_cannot_be_used_is_named(table, named):
 
 def test_the_first_look_knows_the_words_of_every_default_rule():
     for rule in default_rules().commands:
-        words = " ".join((rule.program, *(word for word in rule.words if word != "*"), "-s --post-data x"))
-        assert is_candidate(words.encode(), ()), rule.program
+        if not rule.effect:
+            continue
+        places = [one.split("|") for one in (rule.program, *(word for word in rule.words if word != "*"))]
+        needs = [need.partition("=")[0] for need in rule.needs[:1]]
+        for words in product(*places):
+            command = " ".join((*words, *needs, "-s --post-data x"))
+            assert is_candidate(command.encode(), ()), command
 
 
 def test_the_first_look_and_the_closer_one_know_the_same_shells():

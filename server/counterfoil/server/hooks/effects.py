@@ -1,17 +1,19 @@
 """Tells which programs of a command are effects, and what makes each the one that it is."""
 
+import re
 from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.server.hooks.files import digests_of
 from counterfoil.server.hooks.git_push import read_push
 from counterfoil.server.hooks.http_request import read_request
 from counterfoil.server.hooks.rules.rule import CommandRule, EffectRule, EffectRules
 from counterfoil.server.hooks.shell.options import has_option, one_of, plain_words, values_before
-from counterfoil.server.hooks.shell.secret_words import told_words
+from counterfoil.server.hooks.shell.secret_words import is_secret_name, told_words
 from counterfoil.server.hooks.shell.walking import Invocation, Script
 from counterfoil.server.hooks.shell.words import Word
 
@@ -26,9 +28,26 @@ _SENDS_STATE = ("deployment", "release")
 
 _AROUND = ("env", "stdin", "fed_by")
 _GIT_LEAVES_ALONE = one_of(
-    "add status log diff show remote fetch rev-parse ls-remote ls-files describe config push blame shortlog",
+    "add status log diff show fetch rev-parse ls-remote ls-files describe push blame shortlog",
     "for-each-ref merge-base cat-file show-ref",
 )
+_KUBECTL_LEAVES_ALONE = one_of(
+    "get describe logs wait diff top version explain api-resources cluster-info apply create delete rollout",
+)
+_GH_LEAVES_ALONE = one_of("pr issue release run workflow api search status label browse version")
+
+_SAYS_NOTHING = one_of(
+    "PATH TERM LANG LANGUAGE LC_ALL LC_CTYPE TZ CI NO_COLOR FORCE_COLOR CLICOLOR PAGER GIT_PAGER GH_PAGER",
+    "MANPAGER EDITOR GIT_EDITOR VISUAL DEBIAN_FRONTEND PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE NODE_OPTIONS",
+    "GIT_TERMINAL_PROMPT GH_PROMPT_DISABLED TF_IN_AUTOMATION TF_INPUT HUSKY DOCKER_BUILDKIT",
+    "COMPOSE_DOCKER_CLI_BUILD NPM_CONFIG_LOGLEVEL npm_config_loglevel NODE_ENV DEBUG",
+)
+"""Variables that do not change what is sent, to whom, or where."""
+
+_ENDS_OF_HEADERS = one_of(
+    "idempotency-key x-idempotency-key x-request-id x-correlation-id traceparent user-agent date cookie"
+)
+"""Headers that are about a request, and not what it says."""
 
 
 class Effect(Struct, frozen=True, kw_only=True):
@@ -63,7 +82,10 @@ def effects_of(script: Script, rules: EffectRules) -> tuple[Effect, ...]:
     is_known = script.is_whole
     for invocation in script.invocations:
         rule = rule_for(invocation, rules)
-        effect = None if rule is None else _effect(invocation, rule, script, is_known=is_known)
+        if _is_unread(invocation):
+            effect = _unread_effect(invocation, script, rules)
+        else:
+            effect = None if rule is None else _effect(invocation, rule, script, rules, is_known=is_known)
         if effect is not None:
             found.append(effect)
         is_known = is_known and (effect is not None or _leaves_alone(invocation))
@@ -76,7 +98,7 @@ def rule_for(invocation: Invocation, rules: EffectRules) -> CommandRule | None:
     if not program:
         return None
     for rule in rules.commands:
-        if fnmatchcase(program, rule.program) and _fits(invocation, rule):
+        if _is_word(program, rule.program) and _fits(invocation, rule):
             return rule if rule.effect else None
     return None
 
@@ -92,14 +114,21 @@ def _fits(invocation: Invocation, rule: CommandRule) -> bool:
     plain = [word for word in plain if not word.text.startswith("+")]
     if len(plain) < len(rule.words):
         return False
-    if not all(fnmatchcase(word.text, wanted) for word, wanted in zip(plain, rule.words, strict=False)):
+    if not all(_is_word(word.text, wanted) for word, wanted in zip(plain, rule.words, strict=False)):
         return False
     if any(has_option(words, option) for option in rule.unless):
         return False
     return not rule.needs or any(has_option(words, option) for option in rule.needs)
 
 
-def _effect(invocation: Invocation, rule: CommandRule, script: Script, *, is_known: bool) -> Effect | None:
+def _is_word(text: str, wanted: str) -> bool:
+    """Tell whether a word is the one that a rule wants, or one of several: `create|new`."""
+    return any(fnmatchcase(text, one) for one in wanted.split("|"))
+
+
+def _effect(
+    invocation: Invocation, rule: CommandRule, script: Script, rules: EffectRules, *, is_known: bool
+) -> Effect | None:
     call = _canonical(invocation)
     told: dict[str, Any] = {
         "rule": rule,
@@ -115,13 +144,22 @@ def _effect(invocation: Invocation, rule: CommandRule, script: Script, *, is_kno
     if rule.form == "http":
         request = read_request(invocation)
         if request is None:
-            return None
-        files: dict[str, str] | None = _files((*request.bodies, *_input(invocation)), rule, invocation)
+            # Its options may stand in variables that the same command fills.
+            is_open = not all(word.is_static for word in invocation.words) and bool(script.assigned)
+            return _unread_effect(invocation, script, rules) if is_open else None
+        around = tuple(word for part in invocation.fed_by for word in (*part.words[1:], *_input(part)))
+        words = (*request.bodies, *_input(invocation), *around)
         sent: dict[str, Any] = {**request.sent, **{name: call[name] for name in _AROUND if name in call}}
-        told |= {"target": request.url or None, "sent": sent, "state": files, "names": (request.url,)}
+        told |= {
+            "target": request.url or None,
+            "sent": sent,
+            "state": _files(words, rule, invocation),
+            "names": (request.url,),
+            "is_readable": _is_request_told(invocation) and _is_around_told(invocation),
+        }
     elif rule.form == "git-push":
         pushed = read_push(invocation)
-        if pushed is None:
+        if pushed is None or not _is_around_told(replace(invocation, fed_by=(), stdin=None)):
             told |= {"target": None, "sent": call, "is_known": False, "is_readable": False}
         else:
             refs = [{"ref": ref, "commit": commit} for ref, commit in pushed.refs]
@@ -147,15 +185,35 @@ def _effect(invocation: Invocation, rule: CommandRule, script: Script, *, is_kno
             "target": " ".join(names)[:300] or None,
             "sent": call,
             "state": _files(words, rule, invocation),
-            "is_readable": rule.kind not in _SENDS_STATE or _is_readable(invocation),
+            "is_readable": _is_readable(invocation, rule) and _is_around_told(invocation),
             "names": names,
         }
+        if rule.state:
+            from counterfoil.server.hooks.sent_state import read_states
+
+            read = read_states(rule.state, invocation)
+            told["state"] = {**(told["state"] or {}), **(read or {})} or None
+            told["is_readable"] = told["is_readable"] and read is not None
     told["own"] = told["sent"]
     told["is_known"] = told["is_known"] or _is_self_contained(invocation, rule, told)
     if not told["is_known"]:
-        # What is sent is made by this very call: it is told apart by all that the call does.
+        # What is sent is made by this very call: it is told apart by all that the call does, and out of what.
         told["sent"] = {"of": told["sent"], "in": [_canonical(part) for part in script.invocations]}
+        made_from = _made_from(invocation, script)
+        if made_from:
+            told["sent"]["from"] = made_from
     return Effect(**told)
+
+
+def _made_from(invocation: Invocation, script: Script) -> dict[str, str]:
+    """Give the digests of the files that the programs in front of an effect name."""
+    found: dict[str, str] = {}
+    for part in script.invocations:
+        if part.words == invocation.words and part.folder == invocation.folder:
+            break
+        if not _leaves_alone(part):
+            found |= digests_of((*part.words[1:], *_input(part)), folder=part.folder)
+    return found
 
 
 def _names(words: Sequence[str], *, takes: Collection[str]) -> tuple[str, ...]:
@@ -180,7 +238,9 @@ def _is_self_contained(invocation: Invocation, rule: CommandRule, told: dict[str
         return False
     if invocation.fed_by or invocation.stdin is not None or invocation.reads is not None:
         return False
-    if not all(word.is_static for word in (*invocation.words, *(value for _, value in invocation.env))):
+    if not all(
+        word.is_static for word in (*invocation.words, *(value for _, value in _told_env(invocation)))
+    ):
         return False
     if rule.form == "http":
         return not any("@" in text or "<" in text or "file" in name for name, text in _pairs(told["sent"]))
@@ -198,26 +258,161 @@ def _files(words: Sequence[Word], rule: CommandRule, invocation: Invocation) -> 
     return digests_of(words, folder=invocation.folder, patterns=rule.files) or None
 
 
-def _is_readable(invocation: Invocation) -> bool:
+def _is_readable(invocation: Invocation, rule: CommandRule) -> bool:
     """Tell whether what a command sends can be found before it runs."""
-    return invocation.folder is not None and all(word.is_static for word in invocation.words)
+    words = invocation.words
+    if invocation.folder is None and (rule.kind in _SENDS_STATE or rule.files or any(w.reads for w in words)):
+        return False
+    if rule.kind in _SENDS_STATE:
+        return all(word.is_told for word in words)
+    return _is_told(invocation.program, words)
+
+
+def _is_request_told(invocation: Invocation) -> bool:
+    """Tell whether what a request sends can be found: its headers' secrets are not what it is."""
+    request = read_request(replace(invocation, words=_marked(invocation.words)))
+    if request is None:
+        return False
+    if invocation.folder is None and (
+        any(word.reads for word in invocation.words)
+        or any(mark in word.text for word in request.bodies for mark in "@<")
+        or any("file" in name for name, _ in _pairs(request.sent))
+    ):
+        return False
+    texts = [request.method, *(text for _, text in _pairs(request.sent))]
+    texts += [_LOGIN.sub("//", url) for url in request.sent["urls"]]
+    for header in request.sent.get("headers", ()):
+        name, _, value = header.partition(":")
+        if name not in _ENDS_OF_HEADERS and not is_secret_name(name):
+            texts.append(value)
+    return not any(_is_open(invocation.program, Word(text)) for text in texts)
+
+
+def _is_around_told(invocation: Invocation) -> bool:
+    """Tell whether variables set in front, and what is read, are known: secrets among them do not count."""
+    if not all(word.is_told or is_secret_name(name) for name, word in _told_env(invocation)):
+        return False
+    if invocation.stdin is not None and not invocation.stdin.is_told:
+        return False
+    if invocation.reads is not None and (invocation.folder is None or not invocation.reads.is_static):
+        return False
+    return all(
+        _is_told(part.program, part.words[1:]) and _is_around_told(replace(part, fed_by=()))
+        for part in invocation.fed_by
+    )
+
+
+def _is_told(program: str, words: Sequence[Word]) -> bool:
+    """Tell whether words say all that they will be, secrets aside, with the content of files."""
+    if all(word.is_told for word in words):
+        return True
+    return not any(
+        isinstance(text, str) and any(mark in text for mark in _FILLED)
+        for text in told_words(program, _marked(words))
+    )
+
+
+def _is_open(program: str, word: Word) -> bool:
+    told = told_words(program, (word,))
+    return any(isinstance(text, str) and any(mark in text for mark in _FILLED) for text in told)
+
+
+def _marked(words: Sequence[Word]) -> tuple[Word, ...]:
+    """Give words in which `$` and its like stand only where something is not known."""
+    marked = []
+    for word in words:
+        if word.is_told:
+            marked.append(Word(word.text.translate(_PLAIN)))
+        else:
+            is_marked = any(mark in word.text for mark in _FILLED)
+            marked.append(Word(word.text if is_marked else f"${word.text}"))
+    return tuple(marked)
+
+
+_FILLED = "$`"
+_PLAIN = {ord(mark): "_" for mark in _FILLED}
+_LOGIN = re.compile(r"//[^/@]*@")
+
+
+def _told_env(invocation: Invocation) -> list[tuple[str, Word]]:
+    """Give the variables set in front that may change what is done."""
+    return [
+        (name, word)
+        for name, word in invocation.env
+        if not name.startswith("COUNTERFOIL_") and name not in _SAYS_NOTHING
+    ]
 
 
 def _input(invocation: Invocation) -> tuple[Word, ...]:
-    return () if invocation.reads is None else (invocation.reads,)
+    return tuple(word for word in (invocation.reads, _reading(invocation.stdin)) if word is not None)
+
+
+def _reading(word: Word | None) -> Word | None:
+    """Give the files that a text holds, and not what stands in it."""
+    return None if word is None or not word.reads else Word("", is_static=False, reads=word.reads)
+
+
+def _is_unread(invocation: Invocation) -> bool:
+    """Tell whether only the running shell knows which program it is, or what a shell is fed with."""
+    return invocation.is_fed or not invocation.words[0].is_static
+
+
+def _unread_effect(invocation: Invocation, script: Script, rules: EffectRules) -> Effect | None:
+    """Give the effect that may be in what cannot be read; None where no rule's words stand around it.
+
+    Its end tells nothing, and nothing is known of what it would send.
+    """
+    words = [*invocation.words, *(word for part in invocation.fed_by for word in part.words[1:])]
+    texts = [word.text for word in words]
+    texts += [part.stdin.text for part in (invocation, *invocation.fed_by) if part.stdin is not None]
+    rule = _rule_around(" ".join((*texts, *script.assigned)), rules)
+    if rule is None:
+        return None
+    call = _canonical(invocation)
+    return Effect(
+        rule=rule,
+        action=rule.action or ".".join((rule.program, *rule.words)),
+        target=None,
+        sent={"of": call, "in": [_canonical(part) for part in script.invocations]},
+        decides=False,
+        lookup=rule.lookup,
+        words=(rule.program, *rule.words),
+        is_known=False,
+        is_readable=False,
+        own=call,
+    )
+
+
+def _rule_around(text: str, rules: EffectRules) -> CommandRule | None:
+    """Give the rule whose words all stand in a text."""
+    found = set(re.findall(r"[\w.-]+", text))
+    for rule in rules.commands:
+        if not rule.effect or not found.intersection(rule.program.split("|")):
+            continue
+        if not all(word == "*" or found.intersection(word.split("|")) for word in rule.words):
+            continue
+        if rule.form == "http" and not re.search(
+            r"(?:^|\s)(?:-[a-zA-Z]*[dFTX]\b|--(?:data|form|json|upload|request|post|method|body))"
+            r"|\b(?:POST|PUT|PATCH|DELETE)\b",
+            text,
+        ):
+            continue
+        if not rule.needs or any(need.partition("=")[0] in text for need in rule.needs):
+            return rule
+    return None
 
 
 def _canonical(invocation: Invocation) -> dict[str, Any]:
     """Give a program's call in the form that is compared: without quotes and white space, secrets marked."""
     first = invocation.program or invocation.words[0].text
     call: dict[str, Any] = {"words": [first, *told_words(invocation.program, invocation.words[1:])]}
-    env = {name: word.text for name, word in invocation.env if not name.startswith("COUNTERFOIL_")}
+    env = {name: word.text for name, word in _told_env(invocation)}
     if env:
         call["env"] = env
     if invocation.folder is not None:
         call["folder"] = invocation.folder
     if invocation.stdin is not None:
-        call["stdin"] = invocation.stdin
+        call["stdin"] = invocation.stdin.text
     if invocation.reads is not None:
         call["reads"] = invocation.reads.text
     if invocation.fed_by:
@@ -231,8 +426,14 @@ def _leaves_alone(invocation: Invocation) -> bool:
     """Tell whether a program surely does not change what a later one sends."""
     if invocation.program in _LEAVES_ALONE:
         return True
-    if invocation.program in ("git", "gh", "kubectl"):
-        plain = plain_words(invocation.words[1:], takes=values_before(invocation.program))
-        word = plain[0].text if plain else ""
-        return invocation.program != "git" or word in _GIT_LEAVES_ALONE
-    return False
+    reading = _LEAVE_ALONE.get(invocation.program)
+    if reading is None:
+        return False
+    plain = plain_words(invocation.words[1:], takes=values_before(invocation.program))
+    words = [word.text for word in plain[:2]]
+    if words[:1] == ["remote"] and invocation.program == "git":
+        return words[1:] in ([], ["show"], ["get-url"])
+    return not words or words[0] in reading
+
+
+_LEAVE_ALONE = {"git": _GIT_LEAVES_ALONE, "gh": _GH_LEAVES_ALONE, "kubectl": _KUBECTL_LEAVES_ALONE}

@@ -34,7 +34,7 @@ _SILENT = one_of("cd true false : sleep set export unset test [ wait")
 _NEVER_STARTED = (126, 127)
 """What a shell answers when it could not start a program; a program may answer so as well."""
 
-_REPEATS = re.compile(r"(?:^|[\s;&|(])(?:for|while|until|select)\s")
+_REPEATS = re.compile(r"(?:^|[\s;&|(])(?:for|while|until|select|find|xargs|parallel|watch)\s")
 _GLOB = re.compile(r"[*?{\[]")
 _CURL_SEVERAL = ("--next", "-:", "-K", "--config", "-Z", "--parallel")
 _CURL_AGAIN = ("-L", "--location", "--location-trusted", "--retry", "--retry-all-errors")
@@ -61,7 +61,7 @@ def exit_proves(effect: Effect, *, printed: str | None) -> bool:
     rule, mine = effect.rule, effect.invocation
     if not isinstance(rule, CommandRule) or rule.form != "http" or mine is None:
         return True
-    if mine.program not in ("curl", "http"):
+    if mine.program == "wget":
         return True
     if not _is_one_request(mine):
         return False

@@ -3,15 +3,18 @@
 import glob
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from counterfoil.server.hooks.shell.words import Word
 
-__all__ = ["digests_of"]
+__all__ = ["blob_id", "digest_of_all", "digest_of_names", "digests_of"]
 
 _MOST_FILES = 2_000
 _MOST_BYTES = 64 * 1024 * 1024
 """Beyond these a file counts by its size and time: a call must not wait for a disk to be read through."""
+
+_CHANGED_BY_ITSELF = (".tfstate", ".tfstate.backup")
+"""How files end in which a tool keeps what it has done."""
 
 _LEFT_OUT = frozenset((".git", "node_modules", ".terraform", "__pycache__", ".venv", "target"))
 
@@ -26,23 +29,65 @@ def digests_of(words: Iterable[Word], *, folder: str | None, patterns: Sequence[
     room = _Room()
     found: dict[str, str] = {}
     for word in words:
-        if word.is_static:
-            for name in _names_in(word.text):
-                for path in _paths(name, folder):
-                    found[os.path.relpath(path, folder)] = room.digest(path)
+        names = _names_in(word.text) if word.is_static else word.reads
+        for name in names:
+            for path in _paths(name, folder):
+                found[os.path.relpath(path, folder)] = room.digest(path)
     for pattern in patterns:
         for path in _matches(pattern, folder):
             found[os.path.relpath(path, folder)] = room.digest(path)
     return dict(sorted(found.items()))
 
 
+def digest_of_all(folder: str) -> str:
+    """Give one digest of what is in a folder, but for folders that are hidden or made by tools."""
+    room = _Room()
+    listed = {os.path.relpath(path, folder): path for path in _all_in(folder)}
+    return digest_of_names(
+        {
+            name: room.digest(path)
+            for name, path in listed.items()
+            if not name.startswith(".") and "/." not in name
+        }
+    )
+
+
+def digest_of_names(contents: Mapping[str, str]) -> str:
+    """Give one digest of files by their names and what stands for their content."""
+    parts = hashlib.sha256()
+    for name in sorted(contents):
+        if not name.endswith(_CHANGED_BY_ITSELF):
+            parts.update(f"{name}\0{contents[name]}\n".encode(errors="replace"))
+    return f"sha256:{parts.hexdigest()}"
+
+
+def blob_id(path: str) -> str | None:
+    """Give the id that git would give a file's content; None where there is no file that can be read."""
+    try:
+        told = os.stat(path)
+        if not os.path.isfile(path):
+            return None
+        if told.st_size > _MOST_BYTES:
+            return f"size {told.st_size}, changed {told.st_mtime_ns}"
+        with open(path, "rb") as file:
+            content = file.read()
+        return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+    except OSError:
+        return None
+
+
 def _names_in(text: str) -> Iterator[str]:
     if text and len(text) < 4_096 and "\0" not in text and "\n" not in text:
         yield text.removeprefix("@")
-        for mark in ("=@", "=", "@"):
+        for mark in ("=@", "=<", "=", "@"):
             _, is_there, rest = text.partition(mark)
             if is_there and rest:
                 yield rest
+                if ";" in rest:
+                    # curl's forms say there of what type a file is.
+                    yield rest.partition(";")[0]
+        if "," in text:
+            yield from text.split(",")
 
 
 def _paths(name: str, folder: str) -> list[str]:
@@ -93,6 +138,8 @@ def _all_in(folder: str) -> Iterator[str]:
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in _LEFT_OUT)
         for name in sorted(names):
+            if name.endswith(_CHANGED_BY_ITSELF):
+                continue
             seen += 1
             if seen > 10 * _MOST_FILES:
                 return

@@ -36,7 +36,10 @@ def read_request(invocation: Invocation) -> Request | None:
         case "wget":
             return _wget(words)
         case _:
-            return _httpie(words)
+            has_input = (
+                bool(invocation.fed_by) or invocation.stdin is not None or invocation.reads is not None
+            )
+            return _httpie(words, has_input=has_input)
 
 
 def _curl(given_words: Sequence[Word]) -> Request | None:
@@ -68,7 +71,10 @@ def _curl(given_words: Sequence[Word]) -> Request | None:
             "headers": [header for header in headers if not header.startswith("authorization")],
             "data": _body(data),
         },
-        bodies=tuple(value for _, value in data),
+        bodies=(
+            *(value for _, value in data),
+            *(value for name in ("-K", "--config") for value in option_values(words, name)),
+        ),
     )
 
 
@@ -122,12 +128,13 @@ def _wget(words: Sequence[Word]) -> Request | None:
 _WGET_DATA = ("--post-data", "--post-file", "--body-data", "--body-file")
 
 
-def _httpie(words: Sequence[Word]) -> Request | None:
+def _httpie(words: Sequence[Word], *, has_input: bool) -> Request | None:
     plain = plain_words(words, takes=frozenset(("-a", "--auth", "-o", "--output", "--session", "--timeout")))
     method = plain[0].text if plain and plain[0].text.isupper() else None
     rest = plain[1:] if method else plain
     items = [word for word in rest[1:] if any(mark in word.text for mark in ("=", "@"))]
-    method = method or ("POST" if items and not any("==" in item.text for item in items) else "GET")
+    has_body = has_input or any("==" not in item.text for item in items)
+    method = method or ("POST" if has_body else "GET")
     if method in _READING or not rest:
         return None
     return Request(

@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from counterfoil.server.hooks.rules.rule import CommandRule, EffectRules, ToolRule
+from counterfoil.server.hooks.rules.rule import STATES, CommandRule, EffectRules, ToolRule
 
 if TYPE_CHECKING:
     from counterfoil.server.rules.tool_rule import ToolRule as SharedToolRule
@@ -18,7 +18,19 @@ _Rule = TypeVar("_Rule", CommandRule, ToolRule)
 
 _TEXTS = frozenset(("action", "external_id", "url", "lookup", "program", "tool", "target"))
 _LISTS = frozenset(
-    ("also", "found", "refused", "words", "unless", "needs", "files", "several", "identity", "payload")
+    (
+        "also",
+        "found",
+        "refused",
+        "words",
+        "unless",
+        "needs",
+        "files",
+        "state",
+        "several",
+        "identity",
+        "payload",
+    )
 )
 _SWITCHES = frozenset(("effect", "fail_closed"))
 _PATTERNS = frozenset(("found", "refused"))
@@ -128,6 +140,8 @@ def _value(where: str, key: str, value: Any) -> Any:
 def _text(where: str, key: str, value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise RuleProblem(where, "it is a text")
+    if key == "state" and value not in STATES:
+        raise RuleProblem(where, f"it is one of {', '.join(STATES)}")
     if key in _PATTERNS:
         _check_pattern(where, value, needs_id=key == "found")
     if key in _PATHS:

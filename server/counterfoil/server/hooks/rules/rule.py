@@ -10,7 +10,11 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from counterfoil.server.rules.tool_rule import ToolRule as SharedToolRule
 
-__all__ = ["NO_RULES", "CommandRule", "EffectRule", "EffectRules", "ToolRule"]
+__all__ = ["NO_RULES", "STATES", "CommandRule", "EffectRule", "EffectRules", "ToolRule"]
+
+
+STATES = ("head", "branch", "tree", "image", "kube-context", "manifests")
+"""What a rule of a command may read where it runs: see `sent_state`."""
 
 
 class EffectRule(Struct, frozen=True, kw_only=True):
@@ -43,7 +47,8 @@ class CommandRule(EffectRule, frozen=True, kw_only=True):
 
     `unless` are options with which it is no effect; `needs` are options of which one has to be there; both
     may say with which values: `--method=POST|PUT`. `form` names a reading of its own ("git-push", "http").
-    `files` are globs of files whose content is sent though no word names them. `several` are options with
+    `files` are globs of files whose content is sent though no word names them, `state` names what else goes
+    with it (`STATES`). `several` are options with
     which one command does several things, or hides what it did: its words then prove nothing of the whole.
     """
 
@@ -53,6 +58,7 @@ class CommandRule(EffectRule, frozen=True, kw_only=True):
     needs: tuple[str, ...] = ()
     form: str | None = None
     files: tuple[str, ...] = ()
+    state: tuple[str, ...] = ()
     several: tuple[str, ...] = ()
 
 

@@ -13,7 +13,7 @@ from counterfoil.server.hooks.shell.curl import curl_words
 from counterfoil.server.hooks.shell.words import Word
 from counterfoil.store.secret_names import DEFAULT_NAMES, SecretNames
 
-__all__ = ["shown_words", "told_words"]
+__all__ = ["is_secret_name", "shown_words", "told_words"]
 
 _HIDDEN = "[hidden]"
 
@@ -44,11 +44,13 @@ _LOGINS = {
     "curl": "-u --user -U --proxy-user -E --cert",
     "http": "-a --auth",
     "https": "-a --auth",
+    "xh": "-a --auth",
+    "xhs": "-a --auth",
 }
 """Options whose value is `name:password`, by program."""
 
 _COOKIES = {"curl": "-b --cookie"}
-_HTTP = ("curl", "wget", "http", "https")
+_HTTP = ("curl", "wget", "http", "https", "xh", "xhs")
 _LOGIN_IN_ADDRESS = re.compile(r"((?:[a-z]+://)?[^/?#:@\s]*:)([^/?#@\s]+)@", re.IGNORECASE)
 _ASSIGNED = re.compile(r"([A-Za-z][A-Za-z0-9_.-]{0,80})=")
 
@@ -90,7 +92,7 @@ def _hides_next(option: str, text: str, *, letters: Sequence[str], cookies: Sequ
     if option in cookies:
         return "=" in text
     is_option = text.startswith("-") and len(text) > 1
-    return not is_option and (option in letters or _is_secret_name(option))
+    return not is_option and (option in letters or is_secret_name(option))
 
 
 def _of_word(
@@ -103,7 +105,7 @@ def _of_word(
     if is_set and name.startswith("--"):
         if name in logins:
             return [name, *_login(value)]
-        if name in cookies or _is_secret_name(name):
+        if name in cookies or is_secret_name(name):
             return [name, _secret(value)]
         return [name, *_assigned(value)]
     return _assigned(text)
@@ -112,7 +114,7 @@ def _of_word(
 def _assigned(text: str) -> list[Any]:
     """Hide what is behind the name of a secret in `NAME=VALUE`, wherever it stands in a list of those."""
     for found in _ASSIGNED.finditer(text):
-        if _is_secret_name(found[1]) and text[found.end() :]:
+        if is_secret_name(found[1]) and text[found.end() :]:
             return [text[: found.end()], _secret(text[found.end() :])]
     return [text]
 
@@ -131,6 +133,7 @@ def _names() -> SecretNames:
     return SecretNames(DEFAULT_NAMES, ())
 
 
-def _is_secret_name(name: str) -> bool:
+def is_secret_name(name: str) -> bool:
+    """Tell whether an option, a header or a variable of this name holds a secret."""
     bare = name.lstrip("-")
     return bare.lower() in _MORE_NAMES or (len(bare) > 1 and _names().label(bare) is not None)

@@ -6,7 +6,7 @@ is not guessed.
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -15,8 +15,8 @@ import tree_sitter_bash
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from counterfoil.server.hooks.shell.words import Word, word_of
-from counterfoil.server.hooks.shell.wrappers import program_of, unwrapped
+from counterfoil.server.hooks.shell.words import Word, heredoc_text, word_of, words_of
+from counterfoil.server.hooks.shell.wrappers import Inner, program_of, unwrapped
 
 __all__ = ["Invocation", "Script", "read_script", "read_words"]
 
@@ -30,6 +30,9 @@ _UNSURE = frozenset(
         "for_statement",
         "c_style_for_statement",
         "case_statement",
+        "case_item",
+        "elif_clause",
+        "else_clause",
         "do_group",
     )
 )
@@ -52,9 +55,15 @@ _WORDS = frozenset(
         "brace_expression",
     )
 )
-_KNOWN = re.compile(r"\$\{?(HOME|CLAUDE_PROJECT_DIR)\b\}?")
+_ALIKE = ("HOME", "CLAUDE_PROJECT_DIR")
 """Variables that a client's shell and its hooks surely have alike."""
 
+_READING = frozenset(("read", "mapfile", "readarray", "getopts", "let", "printf"))
+"""Builtins that give variables values which nobody knows beforehand."""
+
+_BRANCHES = frozenset(("case_item", "elif_clause", "else_clause"))
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAMING = ("variable_assignment", "declaration_command", "unset_command", "for_statement")
 _INNER = frozenset(("command_substitution", "process_substitution"))
 _NOTHING: frozenset[int] = frozenset()
 
@@ -64,6 +73,8 @@ class Invocation(Struct, frozen=True, kw_only=True):
 
     `decides`: when the whole command ends with status 0, this has succeeded. `fed_by` are the programs whose
     output it reads, `stdin` the text of a here-document, `reads` the file that its input is taken from.
+    `is_fed`: it is a shell, and what it reads there is its script. `is_elsewhere`: the files that it sees are
+    not the ones here.
     """
 
     words: tuple[Word, ...]
@@ -71,8 +82,10 @@ class Invocation(Struct, frozen=True, kw_only=True):
     folder: str | None = None
     decides: bool = False
     fed_by: tuple["Invocation", ...] = ()
-    stdin: str | None = None
+    stdin: Word | None = None
     reads: Word | None = None
+    is_fed: bool = False
+    is_elsewhere: bool = False
 
     @property
     def program(self) -> str:
@@ -81,30 +94,56 @@ class Invocation(Struct, frozen=True, kw_only=True):
 
 
 class Script(Struct, frozen=True, kw_only=True):
-    """All programs of a command in their order. `is_whole` off: parts were not understood."""
+    """All programs of a command in their order. `is_whole` off: parts were not understood.
+
+    `assigned` are all values that it gives to variables, as far as they are written in it.
+    """
 
     invocations: tuple[Invocation, ...]
     is_whole: bool = True
+    assigned: tuple[str, ...] = ()
 
 
 def read_script(text: str, *, folder: str | None) -> Script:
     """Read a command line that is run in `folder`."""
-    reader = _Reader(folder)
-    decided = reader.script(text, depth=0)
-    found = tuple(
-        replace(invocation, decides=index in decided) for index, invocation in enumerate(reader.found)
-    )
-    return Script(invocations=found, is_whole=reader.is_whole)
+    reader = _Reader(folder, variables=_alike())
+    return _finished(reader, reader.script(text, depth=0))
 
 
 def read_words(words: tuple[str, ...], *, folder: str | None) -> Script:
     """Read a command that is given as words, and run without a shell."""
-    reader = _Reader(folder)
-    decided = reader.run(tuple(map(Word, words)), (), depth=0)
-    found = tuple(
-        replace(invocation, decides=index in decided) for index, invocation in enumerate(reader.found)
-    )
-    return Script(invocations=found, is_whole=reader.is_whole)
+    reader = _Reader(folder, variables=_alike())
+    return _finished(reader, reader.run(tuple(map(Word, words)), (), depth=0))
+
+
+def _alike() -> dict[str, Word]:
+    return {name: Word(os.environ[name]) for name in _ALIKE if os.environ.get(name)}
+
+
+def _finished(reader: "_Reader", decided: frozenset[int], *, depth: int = 0) -> Script:
+    """Give what was found, with what is in the scripts that shells read from their input."""
+    found: list[Invocation] = []
+    for index, invocation in enumerate(reader.found):
+        decides, text = index in decided, None
+        if invocation.is_fed and depth <= _DEEPEST:
+            from counterfoil.server.hooks.shell.feeding import fed_script
+
+            text = fed_script(invocation)
+        if text is None:
+            # Whether there is an effect in what cannot be read is told by the words around it.
+            found.append(replace(invocation, decides=decides))
+            continue
+        inner = _Reader(invocation.folder, is_elsewhere=reader.is_elsewhere or invocation.is_elsewhere)
+        if not inner.is_elsewhere:
+            inner.variables = {**_alike(), **{name: word for name, word in invocation.env if word.is_told}}
+        script = _finished(inner, inner.script(text, depth=depth + 1), depth=depth + 1)
+        reader.is_whole = reader.is_whole and script.is_whole
+        reader.assigned += script.assigned
+        found += [
+            replace(part, env=(*invocation.env, *part.env), decides=decides and part.decides)
+            for part in script.invocations
+        ]
+    return Script(invocations=tuple(found), is_whole=reader.is_whole, assigned=tuple(reader.assigned))
 
 
 @cache
@@ -116,7 +155,11 @@ class _Reader(Struct):
     """Walks the tree; each method gives the programs (by number) that succeeded if its part ends with 0."""
 
     folder: str | None
+    variables: dict[str, Word] = field(default_factory=dict)
+    exported: dict[str, Word] = field(default_factory=dict)
     found: list[Invocation] = field(default_factory=list)
+    assigned: list[str] = field(default_factory=list)
+    is_elsewhere: bool = False
     is_whole: bool = True
     stops_at_errors: bool = False
     pipes_fail: bool = False
@@ -137,8 +180,12 @@ class _Reader(Struct):
             if not child.is_named or child.type in ("comment", "heredoc_body"):
                 continue
             told = self.walk(child, depth)
+            if child.type == "list":
+                # What stands behind the first may not have run.
+                self.forget(assigned_in(child))
             if at + 1 < len(children) and children[at + 1].type == "&":
                 told = _NOTHING
+                self.forget(assigned_in(child))
             decided = decided | told if self.stops_at_errors else told
         return decided
 
@@ -158,15 +205,36 @@ class _Reader(Struct):
             case "subshell":
                 return self.apart(node, depth)
             case "compound_statement":
+                if node.children and node.children[0].type == "((":
+                    self.forget(assigned_in(node))
                 return self.sequence(node, depth + 1)
+            case "variable_assignment":
+                self.inner(node, depth)
+                self.assign(node)
+                return _NOTHING
+            case "variable_assignments" | "declaration_command":
+                self.inner(node, depth)
+                self.declare(node)
+                return _NOTHING
+            case "unset_command":
+                self.forget(assigned_in(node))
+                return _NOTHING
             case "negated_command":
                 self.each(node, depth)
                 return _NOTHING
             case "function_definition":
+                kept, self.variables = self.variables, {}
                 self.apart(node, depth)
+                self.variables = kept
+                self.forget(assigned_in(node))
                 return _NOTHING
             case kind if kind in _UNSURE:
-                self.each(node, depth)
+                names = assigned_in(node)
+                for child in node.named_children:
+                    # Each branch may be the only one that runs.
+                    self.forget(names if child.type in _BRANCHES or child == node.named_children[0] else ())
+                    self.walk(child, depth + 1)
+                self.forget(names)
                 return _NOTHING
             case _:
                 self.inner(node, depth)
@@ -178,10 +246,53 @@ class _Reader(Struct):
 
     def apart(self, node: Any, depth: int) -> frozenset[int]:
         """A subshell: where it goes is not where the rest goes."""
-        kept = self.folder, self.stops_at_errors, self.pipes_fail
+        kept = self.folder, self.stops_at_errors, self.pipes_fail, self.is_elsewhere
+        variables, exported = dict(self.variables), dict(self.exported)
         decided = self.sequence(node, depth + 1)
-        self.folder, self.stops_at_errors, self.pipes_fail = kept
+        self.folder, self.stops_at_errors, self.pipes_fail, self.is_elsewhere = kept
+        self.variables, self.exported = variables, exported
         return decided
+
+    def assign(self, node: Any, *, is_exported: bool = False) -> None:
+        """Note what a variable holds from here on, where that can be told."""
+        name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+        if name is None or name.type != "variable_name":
+            return self.forget(assigned_in(node))
+        key = str(name.text.decode("utf-8", "replace"))
+        word = Word("") if value is None else word_of(value, self.variables, is_quoted=True)
+        self.assigned.append(word.script)
+        is_plain = not any(child.type == "+=" for child in node.children) and (
+            value is None or value.type != "array"
+        )
+        is_exported = is_exported or key in self.exported
+        self.forget((key,))
+        if is_plain and word.is_told:
+            self.variables[key] = word
+        if is_exported:
+            self.exported[key] = word if is_plain else Word(f"${key}", is_static=False)
+        return None
+
+    def declare(self, node: Any) -> None:
+        kinds = [child.type for child in node.children]
+        words = [child.text for child in node.named_children if child.type == "word"]
+        is_exported = "export" in kinds or any(word.startswith(b"-") and b"x" in word for word in words)
+        is_plain = not any(word.startswith((b"-n", b"+")) for word in words)
+        for child in node.named_children:
+            if child.type == "variable_assignment":
+                self.assign(child, is_exported=is_exported and is_plain)
+            elif child.type == "variable_name":
+                name = str(child.text.decode("utf-8", "replace"))
+                if is_exported and is_plain:
+                    self.exported[name] = self.variables.get(name, Word(f"${name}", is_static=False))
+                else:
+                    self.forget((name,))
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Leave variables to the running shell."""
+        for name in names:
+            self.variables.pop(name, None)
+            if name in self.exported:
+                self.exported[name] = Word(f"${name}", is_static=False)
 
     def chain(self, node: Any, depth: int) -> frozenset[int]:
         parts = node.named_children
@@ -189,18 +300,23 @@ class _Reader(Struct):
             self.each(node, depth)
             return _NOTHING
         is_and = any(child.type == "&&" for child in node.children)
+        if not is_and:
+            self.forget(assigned_in(node))
         first = self.walk(parts[0], depth + 1)
+        if not is_and:
+            self.forget(assigned_in(node))
         second = self.walk(parts[1], depth + 1)
         return first | second if is_and else first & second
 
     def pipeline(self, node: Any, depth: int) -> frozenset[int]:
         feeding: tuple[Invocation, ...] = ()
         told, all_told = _NOTHING, _NOTHING
-        kept = self.folder
+        kept, variables, exported = self.folder, dict(self.variables), dict(self.exported)
         for child in node.named_children:
             start = len(self.found)
             told = self.walk(child, depth + 1)
             all_told |= told
+            self.variables, self.exported = dict(variables), dict(exported)
             for at in range(start, len(self.found)):
                 self.found[at] = replace(self.found[at], fed_by=(*feeding, *self.found[at].fed_by))
             feeding = (*feeding, *self.found[start:])
@@ -222,13 +338,13 @@ class _Reader(Struct):
         """Note what the programs `of` read; what stands behind a here-document on its line goes on."""
         change: dict[str, Any] = {}
         if node.type == "heredoc_redirect":
-            bodies = [child for child in node.named_children if child.type == "heredoc_body"]
-            change["stdin"] = "".join(body.text.decode("utf-8", "replace") for body in bodies)
+            change["stdin"] = heredoc_text(node, self.variables)
         elif node.type == "herestring_redirect":
-            change["stdin"] = " ".join(word_of(child).text for child in node.named_children)
+            texts = [word_of(child, self.variables, is_quoted=True) for child in node.named_children]
+            change["stdin"] = texts[-1] if texts else Word("")
         elif node.type == "file_redirect" and any(child.type == "<" for child in node.children):
             target = node.child_by_field_name("destination")
-            change["reads"] = None if target is None else word_of(target)
+            change["reads"] = None if target is None else word_of(target, self.variables)
         for at in of:
             self.found[at] = replace(self.found[at], **change)
         for child in node.named_children:
@@ -254,9 +370,11 @@ class _Reader(Struct):
             if child.type == "variable_assignment":
                 name, value = child.child_by_field_name("name"), child.child_by_field_name("value")
                 if name is not None:
-                    env.append((name.text.decode(), Word("") if value is None else word_of(value)))
+                    told = Word("") if value is None else word_of(value, self.variables, is_quoted=True)
+                    env.append((name.text.decode(), told))
+                    self.assigned.append(told.script)
             elif child.type == "command_name" or child.type in _WORDS:
-                words.append(word_of(child))
+                words += words_of(child, self.variables)
             elif child.type.endswith("_redirect"):
                 change.append(child)
         self.inner(node, depth)
@@ -270,35 +388,75 @@ class _Reader(Struct):
         self, words: tuple[Word, ...], env: tuple[tuple[str, Word], ...], *, depth: int
     ) -> frozenset[int]:
         """Note a program, or what a wrapper of it runs."""
-        folder = self.folder
+        folder, is_elsewhere = self.folder, self.is_elsewhere
+        is_sure = True
+        env = (*self.exported.items(), *env)
         for _ in range(_DEEPEST):
             inner = unwrapped(words)
             if inner is None:
                 break
             env = (*env, *inner.env)
-            if inner.folder is not None:
-                folder = _within(folder, inner.folder)
+            is_sure = is_sure and not inner.is_unsure
+            if inner.is_elsewhere:
+                folder, is_elsewhere = None, True
+            elif inner.folder is not None:
+                folder = None if is_elsewhere else _within(folder, inner.folder)
+            if inner.is_fed:
+                words = words or (Word("sh"),)
+                self.found.append(
+                    Invocation(words=words, env=env, folder=folder, is_fed=True, is_elsewhere=is_elsewhere)
+                )
+                return frozenset((len(self.found) - 1,)) if is_sure else _NOTHING
             if inner.script is not None:
-                kept, self.folder = self.folder, folder
-                start = len(self.found)
-                decided = self.script(inner.script, depth=depth + 1)
-                self.folder = kept
-                for at in range(start, len(self.found)):
-                    self.found[at] = replace(self.found[at], env=(*env, *self.found[at].env))
-                return decided
+                decided = self.enclosed(inner, env, folder, depth=depth, is_elsewhere=is_elsewhere)
+                return decided if is_sure else _NOTHING
+            for command in inner.others:
+                self.run(command, (), depth=depth + 1)
             words = inner.words
         if not words:
             return _NOTHING
         self._heed(words)
-        self.found.append(Invocation(words=words, env=env, folder=folder))
-        return frozenset((len(self.found) - 1,))
+        self.found.append(Invocation(words=words, env=env, folder=folder, is_elsewhere=is_elsewhere))
+        return frozenset((len(self.found) - 1,)) if is_sure else _NOTHING
+
+    def enclosed(
+        self,
+        inner: Inner,
+        env: tuple[tuple[str, Word], ...],
+        folder: str | None,
+        *,
+        depth: int,
+        is_elsewhere: bool,
+    ) -> frozenset[int]:
+        """Walk a script that stands in words: in a shell of its own, where it is one."""
+        if not inner.is_apart:
+            return self.script(inner.script or "", depth=depth + 1)
+        kept = self.folder, self.variables, self.exported
+        how = self.stops_at_errors, self.pipes_fail, self.is_elsewhere
+        self.folder, self.is_elsewhere = folder, is_elsewhere
+        self.stops_at_errors = self.pipes_fail = False
+        # Such a shell knows what is exported, and no other variable.
+        handed = {name: word for name, word in env if word.is_told}
+        self.variables, self.exported = ({} if is_elsewhere else {**_alike(), **handed}), {}
+        start = len(self.found)
+        decided = self.script(inner.script or "", depth=depth + 1)
+        self.folder, self.variables, self.exported = kept
+        self.stops_at_errors, self.pipes_fail, self.is_elsewhere = how
+        for at in range(start, len(self.found)):
+            self.found[at] = replace(self.found[at], env=(*env, *self.found[at].env))
+        return decided
 
     def _heed(self, words: tuple[Word, ...]) -> None:
         """Follow the few builtins that change what the words after them mean."""
         program = program_of(words)
-        if program in ("cd", "pushd"):
+        if program in _READING:
+            self.forget(_names_read([word.text for word in words]))
+        elif program in ("source", "."):
+            self.forget((*self.variables, *self.exported))
+        elif program in ("cd", "pushd"):
             target = next((word for word in words[1:] if not word.text.startswith("-")), None)
-            self.folder = None if target is None else _within(self.folder, target)
+            is_here = target is not None and not self.is_elsewhere
+            self.folder = _within(self.folder, target) if target is not None and is_here else None
         elif program == "popd":
             self.folder = None
         elif program == "set":
@@ -323,14 +481,38 @@ def _substitutions(node: Any) -> Iterator[Any]:
             waiting.extend(child.children)
 
 
+def assigned_in(node: Any) -> frozenset[str]:
+    """Give the names of the variables that something in a part of a script may give another value."""
+    names: set[str] = set()
+    waiting = [node]
+    while waiting:
+        child = waiting.pop()
+        if child.type == "command":
+            names.update(_names_read(child.text.decode("utf-8", "replace").split()))
+        elif child.type in _NAMING or (child.type == "compound_statement" and child.text.startswith(b"((")):
+            waiting_names = [*child.named_children]
+            while waiting_names:
+                part = waiting_names.pop()
+                if part.type == "variable_name":
+                    names.add(part.text.decode("utf-8", "replace"))
+                elif part.type in ("subscript", *_NAMING) or child.type == "compound_statement":
+                    waiting_names.extend(part.named_children)
+        waiting.extend(child.named_children)
+    return frozenset(names)
+
+
+def _names_read(words: Sequence[str]) -> list[str]:
+    """Give the variables that a builtin fills with what nobody knows beforehand."""
+    if not words or words[0] not in _READING or (words[0] == "printf" and "-v" not in words):
+        return []
+    return [name for word in words[1:] for name in _NAME.findall(word)]
+
+
 def _within(folder: str | None, word: Word) -> str | None:
     """Give the folder that a word names, seen from another one."""
-    text = (
-        word.text if word.is_static else _KNOWN.sub(lambda name: os.environ.get(name[1], name[0]), word.text)
-    )
-    if not word.is_static and any(mark in text for mark in "$`("):
+    if not word.is_static:
         return None
-    path = os.path.expanduser(text)
+    path = os.path.expanduser(word.text)
     if os.path.isabs(path):
         return os.path.normpath(path)
     return None if folder is None else os.path.normpath(os.path.join(folder, path))
