@@ -1,5 +1,7 @@
 """Pushes of a real repository to a real remote, with the hooks around them."""
 
+from pathlib import Path
+
 import pytest
 
 from hooks.client import Client, at_remote, claude_result, client, commit, git
@@ -175,3 +177,48 @@ def test_a_client_that_tells_no_exit_status_is_believed_by_the_output_alone(clie
         assert git(client, "rev-parse", "HEAD") in said.context
     else:
         assert found["state"] == "in_doubt"
+
+
+def test_a_push_that_the_remote_has_lost_goes_through_again(client: Client):
+    command = "git push -u origin main"
+    remote = f"{client.folder.parent}/remote.git"
+    client.does(command)
+    for _ in range(2):
+        assert "on record as done" in str(client.before(command).reason)
+        git(client, "--git-dir", remote, "update-ref", "-d", "refs/heads/main")
+        assert client.does(command).context.startswith("Counterfoil kept the receipt")
+        assert at_remote(client) == git(client, "rev-parse", "HEAD")
+    assert [one["state"] for one in client.operations()] == ["succeeded"] * 3
+
+
+def test_a_push_is_done_while_the_remote_holds_it_or_may_hold_it(client: Client, tmp_path: Path):
+    command = "git push -u origin main"
+    client.does(command)
+    other = Client(home=client.home, folder=tmp_path / "other")
+    other.folder.mkdir()
+    git(other, "clone", "-q", "../remote.git", ".")
+    commit(other, "theirs")
+    git(other, "push", "-q")
+    assert "on record as done" in str(client.before(command).reason)
+    git(client, "fetch", "-q")
+    assert "on record as done" in str(client.before(command).reason)
+    assert "on record as done" in str(client.before(f"true && {command}; gh pr create --fill").reason)
+
+
+def test_a_push_that_was_set_back_at_the_remote_goes_through_in_every_composition(client: Client):
+    first = git(client, "rev-parse", "HEAD")
+    client.does("git push -u origin main")
+    commit(client, "two")
+    client.does("git push")
+    git(client, "--git-dir", f"{client.folder.parent}/remote.git", "update-ref", "refs/heads/main", first)
+    assert client.does("git push && true").context.startswith("Counterfoil kept the receipt")
+    assert at_remote(client) == git(client, "rev-parse", "HEAD")
+
+
+def test_a_branch_that_came_back_is_deleted_again(client: Client):
+    client.does("git push -u origin main")
+    for _ in range(2):
+        git(client, "push", "-q", "origin", "main:old")
+        assert client.does("git push origin --delete old").context.startswith("Counterfoil kept")
+        assert at_remote(client, "refs/heads/old") == ""
+    assert "on record as done" in str(client.before("git push origin --delete old").reason)

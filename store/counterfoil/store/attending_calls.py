@@ -186,5 +186,12 @@ def _held(operation: Operation, now: int, system: str | None) -> HeldAttempt:
         distinct_from=operation.distinct_from,
         marks=tuple(receipt.external_id for receipt in marks if receipt.external_id is not None),
         calls=tuple(call for call in calls if call is not None),
-        goes_on=any(receipt.attempt == number and receipt.system != system for receipt in acknowledged),
+        goes_on=any(
+            receipt.attempt == number and not _is_of(receipt.system, system) for receipt in acknowledged
+        ),
     )
+
+
+def _is_of(system: str | None, asked: str | None) -> bool:
+    """Tell whether a system is the one asked about, or a part of it: `SYSTEM:…`."""
+    return system == asked or (asked is not None and (system or "").startswith(f"{asked}:"))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.server.hooks.effects import Effect, effects_of
 from counterfoil.server.hooks.event import HookEvent
@@ -17,7 +18,7 @@ from counterfoil.store.domain.canonical import canonical_json, check_value
 from counterfoil.store.domain.names import normalize_name
 from counterfoil.store.errors import InvalidArgument
 
-__all__ = ["Call", "call_of", "identity_of", "likeness_marks", "payload_of", "script_of"]
+__all__ = ["Call", "again_after", "call_of", "identity_of", "likeness_marks", "payload_of", "script_of"]
 
 _LONGEST_TEXT = 2_000
 _MOST_SENT = 40_000
@@ -99,6 +100,17 @@ class Call(Struct, frozen=True, kw_only=True):
     def may_be_another(self) -> bool:
         """Tell whether equal words may mean another effect: it then waits for what is unsettled before it."""
         return self.own_key is None and not all(part.is_known and part.is_readable for part in self.parts)
+
+
+def again_after(call: Call, effect: Effect, *, operation: str) -> Call:
+    """Give a call in which one effect is another one than that of `operation`, which did not last."""
+    again = [*_listed(effect.state), {"again_after": operation}]
+    effects = tuple(replace(one, state=again) if one is effect else one for one in call.effects)
+    return replace(call, effects=effects, args={"effects": [_described(one) for one in effects]})
+
+
+def _listed(state: Any) -> list[Any]:
+    return list(state) if isinstance(state, list | tuple) else [] if state is None else [state]
 
 
 def script_of(event: HookEvent) -> Script | None:

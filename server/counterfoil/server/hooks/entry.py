@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CALL_EVENTS", "FLAGS", "run_hook"]
 
-CALL_EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
+CALL_EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionDenied")
 SESSION_EVENTS = ("SessionStart", "PreCompact", "Stop")
 FOR_PEOPLE = ("explain", "--help", "-h")
 FLAGS = ("journal", "namespace", "config", "log")

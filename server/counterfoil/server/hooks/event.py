@@ -8,7 +8,15 @@ from msgspec import Struct
 
 __all__ = ["EVENTS", "SHELLS", "HookEvent", "NotAnEvent", "read_event"]
 
-EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure", "SessionStart", "PreCompact", "Stop")
+EVENTS = (
+    "PreToolUse",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "PermissionDenied",
+    "SessionStart",
+    "PreCompact",
+    "Stop",
+)
 
 SHELLS = frozenset(
     ("Bash", "shell", "local_shell", "exec_command", "shell_command", "unified_exec", "container.exec")
@@ -37,6 +45,7 @@ class HookEvent(Struct, frozen=True, kw_only=True):
     response: Any = None
     has_response: bool = False
     error: str | None = None
+    reason: str | None = None
     is_interrupt: bool = False
     is_reminding: bool = False
 
@@ -83,6 +92,7 @@ def read_event(name: str, raw: bytes) -> HookEvent:
         response=told.get("tool_response"),
         has_response="tool_response" in told,
         error=failure if isinstance(failure, str) else None,
+        reason=denied if isinstance(denied := told.get("reason"), str) else None,
         is_interrupt=told.get("is_interrupt") is True,
         is_reminding=told.get("stop_hook_active") is True,
     )

@@ -89,6 +89,8 @@ def _handled(name: str, raw: bytes, flags: Mapping[str, str | None]) -> str | No
         # What it would have been is not known: whichever rule holds calls back may be its rule.
         logger.warning("the call could not be read", exc_info=error)
         code = type(error).__name__
+        if name == "PermissionDenied":
+            return None
         if name != "PreToolUse":
             return context_output(name, not_stored(code))
         if (
@@ -105,6 +107,9 @@ def _handled(name: str, raw: bytes, flags: Mapping[str, str | None]) -> str | No
         return deny_output(unavailable("configuration")) if fails_closed and name == "PreToolUse" else None
     if name == "PreToolUse":
         return _before(call, event, settings, fails_closed=fails_closed)
+    if name == "PermissionDenied":
+        _denied(call, event, settings)
+        return None
     return _after(call, event, settings)
 
 
@@ -174,6 +179,21 @@ def _after(call: Call, event: HookEvent, settings: "Settings") -> str | None:
             return context_output(event.name, not_stored(code))
         return None if told is None else context_output(event.name, told)
     return None
+
+
+def _denied(call: Call, event: HookEvent, settings: "Settings") -> None:
+    """Note that a call never ran; where that fails it is in doubt when its lease ends."""
+
+    async def work(hooks: "HookJournal") -> str | None:
+        await hooks.denied(call)
+        return None
+
+    if UsedJournal(settings).is_gone:
+        return
+    try:
+        _asked(event, settings, work)
+    except Exception as error:
+        logger.warning("the denial could not be recorded (%s)", _code(error), exc_info=_details(error))
 
 
 def _of_session(event: HookEvent, settings: "Settings") -> str | None:

@@ -5,16 +5,17 @@ holder of what the first began because both are of the same conversation.
 """
 
 import hashlib
+import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from counterfoil.server.hooks.call import Call, identity_of, likeness_marks, payload_of
+from counterfoil.server.hooks.call import Call, again_after, identity_of, likeness_marks, payload_of
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.fitting import fitting_attempt
-from counterfoil.server.hooks.saying import blocked, blocked_by_step
+from counterfoil.server.hooks.saying import BLOCKED, blocked, blocked_by_step
 from counterfoil.store.attending_calls import HeldAttempt
 from counterfoil.store.domain.commands import (
     BeginOperation,
@@ -23,6 +24,7 @@ from counterfoil.store.domain.commands import (
     Lookup,
     OperationRef,
     ReceiptGiven,
+    RecordFailure,
     RecordReceipt,
     ResumePlan,
 )
@@ -45,6 +47,14 @@ SHORTEST_CALL_ID = 16
 _OPEN_OR_DONE = frozenset(State) - {State.PLANNED, State.FAILED}
 _UNSETTLED = frozenset((State.IN_PROGRESS, State.IN_DOUBT, State.DISPUTED))
 _UNRESOLVED = ("reconcile", "wait", "ask")
+
+
+_MOST_LOST = 20
+"""So often a remote may lose one and the same push before it counts as done for good."""
+
+
+def _named(parts: Sequence[Call]) -> str:
+    return "; ".join(f"{part.action} {part.target or ''}".strip() for part in parts)
 
 
 class _Identity(Struct, frozen=True, kw_only=True):
@@ -70,6 +80,8 @@ class HookJournal:
         self._named = named or event.session or settings.conversation
         place = self._named or hashlib.sha256((event.folder or "").encode()).hexdigest()[:16]
         is_unique = event.call_id is not None and len(event.call_id) >= SHORTEST_CALL_ID
+        # Told apart by this, where a client gives its calls no ids that last.
+        self._apart = event.call_id if is_unique else os.urandom(8).hex()
         self.caller = Caller(
             connection=f"{CONNECTION}{place}",
             conversation=self._named,
@@ -124,14 +136,14 @@ class HookJournal:
             Fault: the journal cannot tell.
         """
         attendance = await self.journal.attendance(self.caller)
-        identity = self._identity(call, self.fixed_run() or attendance.run or self.own_run)
+        run = self.fixed_run() or attendance.run or self.own_run
+        identity = self._identity(call, run)
         held = await self.journal.calls.held(self.caller, system=SYSTEM)
         if self._is_sent_again(held, identity):
             return None
-        on_file = await self._on_file(identity)
+        call, identity, on_file, parts = await self._as_it_stands(call, run)
         stopping = [known for known in on_file if known.state in _OPEN_OR_DONE]
-        if call.own_key is None:
-            stopping += await self._parts_on_file(call, identity)
+        stopping += [known for known, _ in parts]
         free = [known for known in held if known.is_live and not known.marks and not self._is_own(known)]
         fit = fitting_attempt(call, attendance.live, free, args=identity.args)
         if fit is not None and all(self._is_told_apart(known, fit) for known in stopping):
@@ -141,15 +153,56 @@ class HookJournal:
             answer = await self.journal.check_operation(
                 CheckOperation(ref=OperationRef(operation=attached.operation)), self.caller
             )
-            return blocked(answer, self.event, lookup=call.lookup, holds_it=attached.is_live)
+            stopped = [part for known, part in parts if known.operation == attached.operation]
+            others = [part for part in call.parts if all(part != one for _, one in parts)]
+            return blocked(
+                answer,
+                self.event,
+                lookup=call.lookup,
+                holds_it=attached.is_live,
+                part=_named(stopped) if len(call.effects) > 1 else None,
+                others=_named(others),
+            )
         if call.may_be_another and not on_file:
             step, as_of = await self.unresolved(call, run=identity.run)
             if step is not None:
                 return blocked_by_step(step, run=identity.run, as_of=as_of, event=self.event)
         return await self._begin(call, identity)
 
+    async def _as_it_stands(
+        self, call: Call, run: str
+    ) -> tuple[Call, _Identity, tuple[HeldAttempt, ...], list[tuple[HeldAttempt, Call]]]:
+        """Give a call with its identity and what is on file of it and of its parts.
+
+        A push that is on record as done, and which the remote has lost since, is another one.
+        """
+        for _ in range(_MOST_LOST):
+            identity = self._identity(call, run)
+            on_file = await self._on_file(identity)
+            parts = [] if call.own_key is not None else await self._parts_on_file(call, identity)
+            again = self._lost_since(call, on_file, parts)
+            if again is None:
+                break
+            call = again
+        return call, identity, on_file, parts
+
+    def _lost_since(
+        self, call: Call, on_file: Sequence[HeldAttempt], parts: Sequence[tuple[HeldAttempt, Call]]
+    ) -> Call | None:
+        done = [(known, part.effects[0]) for known, part in parts if known.state is State.SUCCEEDED]
+        if len(call.effects) == 1:
+            done += [(known, call.effects[0]) for known in on_file if known.state is State.SUCCEEDED]
+        for known, effect in done:
+            if getattr(effect.rule, "form", None) != "git-push" or not effect.is_known:
+                continue
+            from counterfoil.server.hooks.remote import is_lost
+
+            if is_lost(effect):
+                return again_after(call, effect, operation=known.operation)
+        return None
+
     def _identity(self, call: Call, run: str) -> _Identity:
-        key, mark, args = identity_of(call, redact=self.journal.hidden, call_id=self.event.call_id)
+        key, mark, args = identity_of(call, redact=self.journal.hidden, call_id=self._apart)
         return _Identity(run=run, key=key, mark=mark, args=args)
 
     async def _on_file(self, identity: _Identity) -> tuple[HeldAttempt, ...]:
@@ -171,21 +224,23 @@ class HookJournal:
     def _is_told_apart(known: HeldAttempt, fit: HeldAttempt) -> bool:
         return known.operation == fit.operation or known.operation in fit.distinct_from
 
-    async def _parts_on_file(self, call: Call, identity: _Identity) -> list[HeldAttempt]:
+    async def _parts_on_file(self, call: Call, identity: _Identity) -> list[tuple[HeldAttempt, Call]]:
         """Give what stands in the way of a part of a call: the same effect alone, or composed otherwise.
 
         What was marked as alike stands in the way while it is not settled.
         """
-        found: dict[str, HeldAttempt] = {}
+        found: list[tuple[HeldAttempt, Call]] = []
         for part in call.parts:
             own = self._identity(part, identity.run)
+            standing: dict[str, HeldAttempt] = {}
             if part.is_known and part.is_readable:
                 on_file = await self._marked(own, own.mark)
-                found |= {known.operation: known for known in on_file if known.state in _OPEN_OR_DONE}
+                standing |= {known.operation: known for known in on_file if known.state in _OPEN_OR_DONE}
             for mark in likeness_marks(part, redact=self.journal.hidden):
                 alike = await self._marked(own, mark)
-                found |= {known.operation: known for known in alike if known.state in _UNSETTLED}
-        return [known for known in found.values() if known.key != identity.key]
+                standing |= {known.operation: known for known in alike if known.state in _UNSETTLED}
+            found += [(known, part) for known in standing.values() if known.key != identity.key]
+        return found
 
     async def _marked(self, own: _Identity, mark: str) -> tuple[HeldAttempt, ...]:
         """Give the operation of a part alone, and those that are marked by it under whatever system."""
@@ -232,6 +287,8 @@ class HookJournal:
         answer = await self._acknowledge(identity.mark, operation=fit.operation, attempt=fit.attempt)
         if answer["next"] == "continue":
             refusal = await self._mark_parts(call, operation=fit.operation, attempt=fit.attempt)
+            if refusal is None and self.caller.call_id is None:
+                refusal = await self._mark_pair(operation=fit.operation, attempt=fit.attempt)
             return None if refusal is None else blocked(refusal, self.event)
         return blocked(answer, self.event)
 
@@ -276,14 +333,73 @@ class HookJournal:
         if answer["next"] != "perform":
             return blocked(answer, self.event, lookup=call.lookup)
         refusal = await self._mark_parts(call, operation=answer["operation"], attempt=answer["attempt"])
+        if refusal is None and self.caller.call_id is None:
+            refusal = await self._mark_pair(operation=answer["operation"], attempt=answer["attempt"])
         return None if refusal is None else blocked(refusal, self.event, lookup=call.lookup)
+
+    async def _mark_pair(self, *, operation: str, attempt: int) -> Mapping[str, Any] | None:
+        """Note by what the end of a call without an id finds its beginning; give a refusal, if any."""
+        system = f"{SYSTEM}:{operation}"
+        answer = await self._acknowledge(self._pair(), operation=operation, attempt=attempt, system=system)
+        return None if answer["next"] == "continue" else answer
+
+    def _pair(self) -> str:
+        """Give what both ends of a call without an id tell alike: conversation, tool and input."""
+        told = [self.caller.connection, self.event.tool, self.event.input]
+        text = json.dumps(told, sort_keys=True, ensure_ascii=True, default=str)
+        return f"pair:{hashlib.sha256(text.encode()).hexdigest()}"
+
+    async def denied(self, call: Call) -> None:
+        """Note that the client did not let a call run after it was begun: it was never sent.
+
+        Only of a call with an id of its own, and only by who holds its attempt.
+
+        Raises:
+            Fault: the journal could not take it.
+        """
+        if self.caller.call_id is None:
+            return
+        held = await self.journal.calls.held(self.caller, system=SYSTEM)
+        known = next((one for one in held if self._is_of_call(one)), None)
+        if known is None:
+            return
+        reason = str(self.journal.hidden(self.event.reason or ""))[:500]
+        await self.journal.record_failure(
+            RecordFailure(
+                ref=OperationRef(operation=known.operation),
+                attempt=known.attempt,
+                effect="none",
+                error="the client did not permit the call, and it never ran",
+                evidence={"denied": reason or "no reason given", "call": self.event.call_id or ""},
+            ),
+            self.caller,
+        )
+
+    def _is_told_as_blocked(self) -> bool:
+        """Tell whether a client tells of the end of a call that a hook did not let run."""
+        response = self.event.response
+        text = response if isinstance(response, str) else json.dumps(response, default=str)
+        return any(BLOCKED in told for told in (text, self.event.error or ""))
 
     def _is_of_call(self, known: HeldAttempt) -> bool:
         return self.caller.call_id in known.calls
 
-    def _is_nameless(self, known: HeldAttempt) -> bool:
-        """Tell whether a client that gives its calls no ids began this attempt, which is still live."""
-        return self.caller.call_id is None and known.is_live and known.connection == self.caller.connection
+    async def _nameless(self, identity: _Identity) -> HeldAttempt | None:
+        """Give the attempt that a call without an id began: the one of this conversation with the same input.
+
+        None where several are open: a receipt at the wrong one is worse than none.
+        """
+        found: dict[str, HeldAttempt] = {}
+        for run in dict.fromkeys((identity.run, self.own_run)):
+            for known in await self.journal.calls.on_file(
+                run=run, key=identity.key, system=None, mark=self._pair()
+            ):
+                if known.state in _UNSETTLED and known.connection == self.caller.connection:
+                    found[known.operation] = known
+        paired = [known for known in found.values() if known.is_live] or [*found.values()]
+        same = [known for known in paired if known.key == identity.key]
+        candidates = same or paired
+        return candidates[0] if len(candidates) == 1 else None
 
     async def after(self, call: Call) -> str | None:
         """Record what came of a call; give what the model has to be told of it.
@@ -296,9 +412,13 @@ class HookJournal:
         held = await self.journal.calls.held(self.caller, system=SYSTEM)
         known = next((one for one in held if self._is_of_call(one)), None)
         identity = self._identity(call, await self.run())
-        if known is None:
+        if known is None and self.caller.call_id is None:
+            if self._is_told_as_blocked():
+                return None
+            known = await self._nameless(identity)
+        elif known is None:
             on_file = await self._on_file(identity)
-            known = next((one for one in on_file if self._is_of_call(one) or self._is_nameless(one)), None)
+            known = next((one for one in on_file if self._is_of_call(one)), None)
         ref = OperationRef(run=identity.run, key=identity.key)
         return await record(
             self.journal,

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from counterfoil.server.hooks.call import Call, script_of
+from counterfoil.server.hooks.effects import Effect
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.evidence import is_one_effect
 from counterfoil.server.hooks.git_push import Pushed, read_push
 from counterfoil.server.hooks.outcome import Outcome
 from counterfoil.server.hooks.shell.walking import Invocation, Script
 
-__all__ = ["look_at_remote"]
+__all__ = ["is_lost", "look_at_remote"]
 
 _LOOK_SECONDS = 10
 
@@ -64,6 +65,35 @@ def look_at_remote(
         return None
     ((ref, _),) = wanted.items()
     return "absent" if _is_as_before(push.folder, pushed, ref, there.get(ref)) else None
+
+
+def is_lost(effect: Effect) -> bool:
+    """Tell whether what a push sent, and what is on record as pushed, does not stand at the remote any more.
+
+    Only where a ref is gone there, or stands at a commit that is known here and does not hold the pushed one:
+    an unknown commit may have grown from it.
+    """
+    push = effect.invocation
+    if push is None or push.folder is None or getattr(effect.rule, "form", None) != "git-push":
+        return False
+    pushed = read_push(push)
+    if pushed is None or not pushed.refs or any("*" in ref for ref, _ in pushed.refs):
+        return False
+    there = _at_remote(push.folder, pushed.remote, [ref for ref, _ in pushed.refs])
+    if there is None:
+        return False
+    for ref, commit in pushed.refs:
+        tip = there.get(ref)
+        if commit is None:
+            if tip is not None:
+                return True
+        elif tip is None:
+            return True
+        elif not _holds(push.folder, tip, commit):
+            is_known = _git(push.folder, "cat-file", "-e", f"{tip}^{{commit}}") is not None
+            if is_known:
+                return True
+    return False
 
 
 def _recorded_commit(args: Any) -> str | None:

@@ -11,6 +11,7 @@ from counterfoil.server.hooks.event import HookEvent
 from counterfoil.store.domain.untrusted import escape_untrusted
 
 __all__ = [
+    "BLOCKED",
     "another_journal",
     "blocked",
     "blocked_by_step",
@@ -25,6 +26,9 @@ __all__ = [
 ]
 
 _SHOWN = 300
+
+BLOCKED = "Counterfoil blocked this call"
+"""How every reason for which a call does not run begins."""
 
 _HOW = (
     "To settle it: look, then call reconcile_operation of the counterfoil tools with operation, finding, "
@@ -72,6 +76,12 @@ _WORDS: Mapping[str, str] = {
     "superseded": "This call was told of before and is over. Make the call anew.",
     "run_finished": "The run that this would belong to is finished.",
 }
+_PART = (
+    "It has several effects, and none of them was run. One of them stands in the way; run the others without "
+    "it, in a call of their own."
+)
+_ALL_PARTS = "It has several effects, and each of them is on record by itself. This is one of them."
+
 _OTHERWISE = "The journal does not permit this call now."
 
 _AGAIN = (
@@ -86,16 +96,30 @@ _AGAIN_TOOL = (
 
 
 def blocked(
-    answer: Mapping[str, Any], event: HookEvent, *, lookup: str | None = None, holds_it: bool = False
+    answer: Mapping[str, Any],
+    event: HookEvent,
+    *,
+    lookup: str | None = None,
+    holds_it: bool = False,
+    part: str | None = None,
+    others: str = "",
 ) -> str:
-    """Say why a call does not run, from what the journal answered. `lookup` is the rule's."""
+    """Say why a call does not run, from what the journal answered. `lookup` is the rule's.
+
+    Of a call with several effects `part` is the one that stands in the way; `others` may run without it.
+    """
     reason = "lease_held_by_you" if holds_it else str(answer.get("reason", ""))
     words = [_WORDS.get(reason, _OTHERWISE)]
+    if part is not None:
+        words.insert(0, _PART if others else _ALL_PARTS)
     if answer.get("next") == "skip":
         words.append(_AGAIN if event.is_shell else _AGAIN_TOOL)
     data = _data(answer)
     if answer.get("next") != "skip" and lookup is not None:
         data.setdefault("lookup", escape_untrusted(lookup, limit=2 * _SHOWN))
+    if part is not None:
+        data["stands in the way"] = escape_untrusted(part, limit=_SHOWN)
+        data["not run"] = escape_untrusted(others, limit=_SHOWN)
     return _told("blocked this call.", words, data)
 
 
