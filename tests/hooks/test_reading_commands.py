@@ -14,6 +14,9 @@ from counterfoil.server.hooks.rules.results import find_reference
 from counterfoil.server.hooks.rules.rule import NO_RULES
 from counterfoil.server.hooks.rules.tools import effect_of_tool
 from counterfoil.server.rules.reading import read_tool_rule
+from hooks.client import Client, client, git
+
+__all__ = ["client"]
 
 RULES = merged(NO_RULES)
 
@@ -148,6 +151,8 @@ def test_a_push_is_found_wherever_it_stands(command):
         "gh pr create --dry-run",
         "curl -fsSL https://example.org/install.sh | sh",
         'bash -c "$(curl -fsSL https://example.org/install.sh)"',
+        "wget -qO- https://example.org/install.sh | bash -s -- --data-dir /x",
+        "$EDITOR git-push.txt",
         "vercel --version",
         "vercel env pull",
         "npx vercel@latest dev",
@@ -376,6 +381,42 @@ def test_what_a_variable_says_is_part_of_what_an_effect_is(one: str, other: str,
 )
 def test_a_variable_whose_value_is_known_stands_for_it(one: str, other: str):
     assert key(one) == key(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("gh pr comment --body ok", "npm test && gh pr comment --body ok"),
+        ("gh pr create --title x", "gh auth status && gh pr create --title x"),
+        ("kubectl apply -f k", "kubectl config current-context && kubectl apply -f k"),
+        ("git push", "git remote -v && git config --get user.name && git push"),
+        ("git push", 'GIT_SSH_COMMAND="ssh -i $KEY" git push'),
+        ("git push", "export X=$Y; git push"),
+    ],
+)
+def test_what_only_shows_or_tests_something_in_front_makes_no_other_effect(
+    client: Client, one: str, other: str
+):
+    git(client, "config", "branch.main.remote", "origin")
+    git(client, "config", "branch.main.merge", "refs/heads/main")
+    assert key(one, client.folder) == key(other, client.folder)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git remote set-url origin $X && git push",
+        "git config remote.origin.url x && git push",
+        "git switch -c b && gh pr create --title x",
+        "GIT_DIR=$D git push",
+        "kubectl config use-context prod && kubectl apply -f k",
+        "gh repo set-default o/r && gh pr create --title x",
+    ],
+)
+def test_what_chooses_another_place_in_front_leaves_it_unknown(client: Client, command: str):
+    found = call(command, client.folder)
+    assert found is not None
+    assert not found.is_known
 
 
 @pytest.mark.parametrize(
@@ -696,6 +737,7 @@ def test_the_first_look_finds_the_words_of_the_operators_rules_or_looks_closer()
         b"deploy.sh",
     )
     assert configured_words(b'[[effects.tools]]\ntool = "mcp__crm__*"\n') == (b"mcp__crm__",)
+    assert configured_words(b'[[effects.commands]]\nprogram = "up|deploy*"\n') == (b"up", b"deploy")
     assert configured_words(b"[[effects.commands]]\nprogram = 'deploy.sh'\n") is None
     assert configured_words(b'[effects]\ncommands = [{ program = "x" }]\n') is None
     assert configured_words(b'[[effects.tools]]\ntool = "*"\n') is None

@@ -23,24 +23,40 @@ _LEAVES_ALONE = one_of(
     "cd pushd popd echo printf true false : test [ [[ ls pwd export set cat head tail date which type hash",
     "command sleep grep rg wc sort jq tee sed awk tr cut basename dirname env uname whoami id read wait",
 )
+_OF_BRANCHES = frozenset(("branch", "commit"))
+"""State that only git changes."""
+
 _SENDS_STATE = ("deployment", "release")
 """Kinds of effects that the same words mean otherwise each time."""
 
 _AROUND = ("env", "stdin", "fed_by")
-_GIT_LEAVES_ALONE = one_of(
-    "add status log diff show fetch rev-parse ls-remote ls-files describe push blame shortlog",
-    "for-each-ref merge-base cat-file show-ref",
-)
-_KUBECTL_LEAVES_ALONE = one_of(
-    "get describe logs wait diff top version explain api-resources cluster-info apply create delete rollout",
-)
-_GH_LEAVES_ALONE = one_of("pr issue release run workflow api search status label browse version")
+_LEAVE_ALONE = {
+    "git": one_of(
+        "add status log diff show fetch rev-parse ls-remote ls-files describe push blame shortlog",
+        "for-each-ref merge-base cat-file show-ref",
+    ),
+    "gh": one_of("pr issue release run workflow api search status label browse version"),
+    "kubectl": one_of(
+        "get describe logs wait diff top version explain api-resources cluster-info",
+        "apply create delete rollout",
+    ),
+}
+"""Subcommands that do not change what a later program sends, to whom, or where."""
+
+_ONLY_SHOW = {
+    ("git", "remote"): one_of("show get-url"),
+    ("git", "config"): one_of("get list"),
+    ("gh", "auth"): one_of("status token"),
+    ("gh", "repo"): one_of("view list"),
+    ("kubectl", "config"): one_of("current-context get-contexts get-clusters view"),
+}
+"""Subcommands that may choose another place; these words of them only show it."""
 
 _SAYS_NOTHING = one_of(
     "PATH TERM LANG LANGUAGE LC_ALL LC_CTYPE TZ CI NO_COLOR FORCE_COLOR CLICOLOR PAGER GIT_PAGER GH_PAGER",
-    "MANPAGER EDITOR GIT_EDITOR VISUAL DEBIAN_FRONTEND PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE NODE_OPTIONS",
+    "MANPAGER EDITOR GIT_EDITOR VISUAL DEBIAN_FRONTEND PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE",
     "GIT_TERMINAL_PROMPT GH_PROMPT_DISABLED TF_IN_AUTOMATION TF_INPUT HUSKY DOCKER_BUILDKIT",
-    "COMPOSE_DOCKER_CLI_BUILD NPM_CONFIG_LOGLEVEL npm_config_loglevel NODE_ENV DEBUG",
+    "COMPOSE_DOCKER_CLI_BUILD NPM_CONFIG_LOGLEVEL npm_config_loglevel",
 )
 """Variables that do not change what is sent, to whom, or where."""
 
@@ -159,7 +175,7 @@ def _effect(
         }
     elif rule.form == "git-push":
         pushed = read_push(invocation)
-        if pushed is None or not _is_around_told(replace(invocation, fed_by=(), stdin=None)):
+        if pushed is None or not _is_place_told(invocation):
             told |= {"target": None, "sent": call, "is_known": False, "is_readable": False}
         else:
             refs = [{"ref": ref, "commit": commit} for ref, commit in pushed.refs]
@@ -195,7 +211,7 @@ def _effect(
             told["state"] = {**(told["state"] or {}), **(read or {})} or None
             told["is_readable"] = told["is_readable"] and read is not None
     told["own"] = told["sent"]
-    told["is_known"] = told["is_known"] or _is_self_contained(invocation, rule, told)
+    told["is_known"] = told["is_known"] or _is_self_contained(invocation, rule, told, script)
     if not told["is_known"]:
         # What is sent is made by this very call: it is told apart by all that the call does, and out of what.
         told["sent"] = {"of": told["sent"], "in": [_canonical(part) for part in script.invocations]}
@@ -226,14 +242,16 @@ def _names(words: Sequence[str], *, takes: Collection[str]) -> tuple[str, ...]:
     )
 
 
-def _is_self_contained(invocation: Invocation, rule: CommandRule, told: dict[str, Any]) -> bool:
+def _is_self_contained(
+    invocation: Invocation, rule: CommandRule, told: dict[str, Any], script: Script
+) -> bool:
     """Tell whether an effect's words say all of it, so that no program in front makes it another one."""
-    if (
-        rule.form == "git-push"
-        or rule.kind in _SENDS_STATE
-        or rule.files
-        or told["state"]
-        or not told["names"]
+    if rule.form == "git-push" or rule.kind in _SENDS_STATE or rule.files or not told["names"]:
+        return False
+    if set(told["state"] or ()) - _OF_BRANCHES:
+        return False
+    if told["state"] and any(
+        part.program in ("git", "gh") and not _leaves_alone(part) for part in script.invocations
     ):
         return False
     if invocation.fed_by or invocation.stdin is not None or invocation.reads is not None:
@@ -300,6 +318,14 @@ def _is_around_told(invocation: Invocation) -> bool:
         _is_told(part.program, part.words[1:]) and _is_around_told(replace(part, fed_by=()))
         for part in invocation.fed_by
     )
+
+
+def _is_place_told(invocation: Invocation) -> bool:
+    """Tell whether the variables by which git finds a repository are known."""
+    return all(word.is_static for name, word in invocation.env if name in _REPOSITORIES)
+
+
+_REPOSITORIES = one_of("GIT_DIR GIT_WORK_TREE GIT_COMMON_DIR GIT_NAMESPACE GIT_CONFIG GIT_CONFIG_GLOBAL")
 
 
 def _is_told(program: str, words: Sequence[Word]) -> bool:
@@ -385,7 +411,7 @@ def _unread_effect(invocation: Invocation, script: Script, rules: EffectRules) -
 
 def _rule_around(text: str, rules: EffectRules) -> CommandRule | None:
     """Give the rule whose words all stand in a text."""
-    found = set(re.findall(r"[\w.-]+", text))
+    found = set(re.findall(r"[\w.-]+", re.sub(r"\w+://", " ", text)))
     for rule in rules.commands:
         if not rule.effect or not found.intersection(rule.program.split("|")):
             continue
@@ -431,9 +457,8 @@ def _leaves_alone(invocation: Invocation) -> bool:
         return False
     plain = plain_words(invocation.words[1:], takes=values_before(invocation.program))
     words = [word.text for word in plain[:2]]
-    if words[:1] == ["remote"] and invocation.program == "git":
-        return words[1:] in ([], ["show"], ["get-url"])
+    showing = _ONLY_SHOW.get((invocation.program, words[0] if words else ""))
+    if showing is not None:
+        only_lists = any(has_option(invocation.words[1:], name) for name in ("--get", "--list", "-l"))
+        return only_lists or len(words) == 1 or words[1] in showing
     return not words or words[0] in reading
-
-
-_LEAVE_ALONE = {"git": _GIT_LEAVES_ALONE, "gh": _GH_LEAVES_ALONE, "kubectl": _KUBECTL_LEAVES_ALONE}

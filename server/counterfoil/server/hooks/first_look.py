@@ -24,7 +24,8 @@ TRIGGERS = (
     (b"glab", b"mr", b"new"),
     (b"glab", b"mr", b"merge"),
     (b"glab", b"mr", b"accept"),
-    (b"npm", b"pub"),
+    (b"npm", b"publish"),
+    (b"npm pub",),
     (b"yarn", b"publish"),
     (b"bun", b"publish"),
     (b"cargo", b"publish"),
@@ -136,7 +137,7 @@ def configured_words(text: bytes) -> tuple[bytes, ...] | None:
             continue
         if value[:1] != b'"' or value.count(b'"') != 2 or b"\\" in value:
             return None
-        found.append(_longest_part(value[1:].split(b'"', 1)[0]))
+        found += [_longest_part(one) for one in value[1:].split(b'"', 1)[0].split(b"|")]
     return None if b"" in found else tuple(found)
 
 
