@@ -528,6 +528,80 @@ def test_the_content_of_a_file_that_is_sent_is_part_of_what_an_effect_is(command
     assert key(command, tmp_path) != first
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat > body <<'E'\none\nE\ncurl -d @body https://example.org",
+        "echo one > body; curl -d @body https://example.org",
+        "printf 'one\\n' >body && curl -d @body https://example.org",
+        'echo one > body; curl -d "$(cat body)" https://example.org',
+    ],
+)
+def test_a_file_that_the_command_itself_writes_counts_by_what_is_written(command: str, tmp_path: Path):
+    first = call(command, tmp_path)
+    assert first is not None
+    assert first.is_known
+    before = key(command, tmp_path)
+    (tmp_path / "body").write_text("one\n")
+    assert key(command, tmp_path) == before
+    (tmp_path / "body").write_text("else\n")
+    assert key(command, tmp_path) == before
+    assert key(command.replace("one", "two"), tmp_path) != before
+    (tmp_path / "body").write_text("one\n")
+    if "$(" not in command:
+        assert key("curl -d @body https://example.org", tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo one >> body; curl -d @body https://example.org",
+        "date > body; curl -d @body https://example.org",
+        'echo "$X" > body; curl -d @body https://example.org',
+        "echo one > $F; curl -d @body https://example.org",
+        "echo one > body; echo two > body; curl -d @body https://example.org",
+        "curl -d 1 https://example.org > body; curl -d @body https://example.org",
+        "echo one | tee body; curl -d @body https://example.org",
+        "sed -i s/1/2/ k.yaml && kubectl apply -f k.yaml",
+        "date > dir/k.yaml; kubectl apply -f dir",
+        "date > src; fly deploy",
+    ],
+)
+def test_an_effect_that_sends_what_the_call_makes_waits_for_its_like(command: str, tmp_path: Path):
+    found = call(command, tmp_path)
+    assert found is not None
+    assert not found.effects[-1].is_known
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["date > log; curl -d @body U", "git push > log 2>&1; gh pr create --title x", "date > log; git push"],
+)
+def test_a_file_that_is_made_and_not_sent_makes_no_other_effect(command: str, client: Client):
+    git(client, "config", "branch.main.remote", "origin")
+    git(client, "config", "branch.main.merge", "refs/heads/main")
+    found = call(command, client.folder)
+    assert found is not None
+    assert found.is_known
+
+
+def test_a_secret_that_a_variable_holds_stands_in_no_word(tmp_path: Path):
+    command = 'API_TOKEN=hunter2x; curl -d "{\\"auth\\": \\"$API_TOKEN\\"}" https://example.org'
+    found = call(command, tmp_path)
+    assert found is not None
+    assert "hunter2x" not in str(found.args)
+    assert found.is_readable
+
+
+def test_the_content_of_a_file_is_of_where_it_was_read(tmp_path: Path):
+    (tmp_path / "sub").mkdir()
+    command = 'B="$(cat body)"; cd sub; curl -d "$B" https://example.org'
+    (tmp_path / "body").write_text("one")
+    first = key(command, tmp_path)
+    (tmp_path / "body").write_text("two")
+    assert key(command, tmp_path) != first
+
+
 def test_files_that_no_word_names_count_where_the_rule_says_so(tmp_path):
     (tmp_path / "main.tf").write_text("a")
     first = key("terraform apply", tmp_path)

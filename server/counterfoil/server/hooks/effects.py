@@ -1,14 +1,15 @@
 """Tells which programs of a command are effects, and what makes each the one that it is."""
 
+import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from counterfoil.server.hooks.files import digests_of
+from counterfoil.server.hooks.files import digest_of_text, digests_of, names_any
 from counterfoil.server.hooks.git_push import read_push
 from counterfoil.server.hooks.http_request import read_request
 from counterfoil.server.hooks.rules.rule import CommandRule, EffectRule, EffectRules
@@ -96,16 +97,53 @@ def effects_of(script: Script, rules: EffectRules) -> tuple[Effect, ...]:
     """Give the effects of a command, in the order in which they stand."""
     found: list[Effect] = []
     is_known = script.is_whole
+    made: dict[str, str | None] = {}
     for invocation in script.invocations:
         rule = rule_for(invocation, rules)
         if _is_unread(invocation):
             effect = _unread_effect(invocation, script, rules)
         else:
-            effect = None if rule is None else _effect(invocation, rule, script, rules, is_known=is_known)
+            effect = (
+                None if rule is None else _effect(invocation, rule, script, rules, made, is_known=is_known)
+            )
         if effect is not None:
             found.append(effect)
         is_known = is_known and (effect is not None or _leaves_alone(invocation))
+        _note_made(invocation, made)
     return tuple(found)
+
+
+_SOMEWHERE = "*"
+"""Stands for a file of which nobody knows where it is made."""
+
+
+def _note_made(invocation: Invocation, made: dict[str, str | None]) -> None:
+    """Note the files that a program's output goes to, each with its digest where that is known."""
+    for word in invocation.writes:
+        if invocation.is_elsewhere:
+            continue
+        if invocation.folder is None or not word.is_static:
+            made[_SOMEWHERE] = None
+            continue
+        from counterfoil.server.hooks.shell.feeding import printed_text
+
+        path = os.path.normpath(os.path.join(invocation.folder, os.path.expanduser(word.text)))
+        text = None if len(invocation.writes) > 1 or path in made else printed_text(invocation)
+        made[path] = None if text is None or invocation.appends else digest_of_text(text)
+
+
+def _sends_made(
+    invocation: Invocation, rule: CommandRule, words: Sequence[Word], made: Mapping[str, str | None]
+) -> bool:
+    """Tell whether an effect may send a file that the same call makes, and whose content nobody knows."""
+    if not made or invocation.folder is None:
+        return bool(made) and not invocation.is_elsewhere
+    if rule.files or rule.state:
+        inside = f"{invocation.folder.rstrip('/')}/"
+        if any(path.startswith(inside) or path == _SOMEWHERE for path in made):
+            return bool(set(rule.state) - {"head", "branch", "kube-context"}) or bool(rule.files)
+    unknown = [path for path, digest in made.items() if digest is None]
+    return _SOMEWHERE in unknown or names_any(words, unknown, folder=invocation.folder)
 
 
 def rule_for(invocation: Invocation, rules: EffectRules) -> CommandRule | None:
@@ -143,7 +181,13 @@ def _is_word(text: str, wanted: str) -> bool:
 
 
 def _effect(
-    invocation: Invocation, rule: CommandRule, script: Script, rules: EffectRules, *, is_known: bool
+    invocation: Invocation,
+    rule: CommandRule,
+    script: Script,
+    rules: EffectRules,
+    made: Mapping[str, str | None],
+    *,
+    is_known: bool,
 ) -> Effect | None:
     call = _canonical(invocation)
     told: dict[str, Any] = {
@@ -169,7 +213,8 @@ def _effect(
         told |= {
             "target": request.url or None,
             "sent": sent,
-            "state": _files(words, rule, invocation),
+            "state": _files(words, rule, invocation, made),
+            "is_known": is_known and not _sends_made(invocation, rule, words, made),
             "names": (request.url,),
             "is_readable": _is_request_told(invocation) and _is_around_told(invocation),
         }
@@ -200,7 +245,8 @@ def _effect(
         told |= {
             "target": " ".join(names)[:300] or None,
             "sent": call,
-            "state": _files(words, rule, invocation),
+            "state": _files(words, rule, invocation, made),
+            "is_known": is_known and not _sends_made(invocation, rule, words, made),
             "is_readable": _is_readable(invocation, rule) and _is_around_told(invocation),
             "names": names,
         }
@@ -272,8 +318,10 @@ def _pairs(sent: dict[str, Any]) -> list[tuple[str, str]]:
     return [(str(name), str(text)) for name, text in parts]
 
 
-def _files(words: Sequence[Word], rule: CommandRule, invocation: Invocation) -> dict[str, str] | None:
-    return digests_of(words, folder=invocation.folder, patterns=rule.files) or None
+def _files(
+    words: Sequence[Word], rule: CommandRule, invocation: Invocation, made: Mapping[str, str | None]
+) -> dict[str, str] | None:
+    return digests_of(words, folder=invocation.folder, patterns=rule.files, made=made) or None
 
 
 def _is_readable(invocation: Invocation, rule: CommandRule) -> bool:
@@ -332,15 +380,21 @@ def _is_told(program: str, words: Sequence[Word]) -> bool:
     """Tell whether words say all that they will be, secrets aside, with the content of files."""
     if all(word.is_told for word in words):
         return True
-    return not any(
-        isinstance(text, str) and any(mark in text for mark in _FILLED)
-        for text in told_words(program, _marked(words))
-    )
+    return not any(_is_filled(text) for text in told_words(program, _marked(words)))
 
 
 def _is_open(program: str, word: Word) -> bool:
-    told = told_words(program, (word,))
-    return any(isinstance(text, str) and any(mark in text for mark in _FILLED) for text in told)
+    return any(_is_filled(text) for text in told_words(program, (word,)))
+
+
+def _is_filled(told: Any) -> bool:
+    """Tell whether the shell fills in a part of a text that is no secret."""
+    if not isinstance(told, str) or not any(mark in told for mark in _FILLED):
+        return False
+    rest = re.sub(
+        r"\$(?:(\w+)|\{(\w+)\})", lambda name: "" if is_secret_name(name[1] or name[2]) else "$", told
+    )
+    return any(mark in rest for mark in _FILLED)
 
 
 def _marked(words: Sequence[Word]) -> tuple[Word, ...]:
@@ -448,10 +502,23 @@ def _canonical(invocation: Invocation) -> dict[str, Any]:
     return call
 
 
+def _writes_itself(invocation: Invocation) -> bool:
+    words = invocation.words[1:]
+    match invocation.program:
+        case "sed" | "awk":
+            return any(word.text.startswith(("-i", "--in-place")) for word in words)
+        case "sort":
+            return has_option(words, "-o") or has_option(words, "--output")
+        case "tee":
+            return any(not word.text.startswith(("-", "/dev/")) for word in words)
+        case _:
+            return False
+
+
 def _leaves_alone(invocation: Invocation) -> bool:
-    """Tell whether a program surely does not change what a later one sends."""
+    """Tell whether a program surely does not change what a later one sends, but for where its output goes."""
     if invocation.program in _LEAVES_ALONE:
-        return True
+        return not _writes_itself(invocation)
     reading = _LEAVE_ALONE.get(invocation.program)
     if reading is None:
         return False

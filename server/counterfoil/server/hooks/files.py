@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from counterfoil.server.hooks.shell.words import Word
 
-__all__ = ["blob_id", "digest_of_all", "digest_of_names", "digests_of"]
+__all__ = ["blob_id", "digest_of_all", "digest_of_names", "digest_of_text", "digests_of", "names_any"]
 
 _MOST_FILES = 2_000
 _MOST_BYTES = 64 * 1024 * 1024
@@ -19,10 +19,34 @@ _CHANGED_BY_ITSELF = (".tfstate", ".tfstate.backup")
 _LEFT_OUT = frozenset((".git", "node_modules", ".terraform", "__pycache__", ".venv", "target"))
 
 
-def digests_of(words: Iterable[Word], *, folder: str | None, patterns: Sequence[str] = ()) -> dict[str, str]:
+_NOTHING_MADE: Mapping[str, str | None] = {}
+
+
+def digest_of_text(text: str) -> str:
+    """Give the digest that a file of this text has."""
+    return f"sha256:{hashlib.sha256(text.encode('utf-8', 'surrogateescape')).hexdigest()}"
+
+
+def names_any(words: Iterable[Word], paths: Iterable[str], *, folder: str) -> bool:
+    """Tell whether a word names one of some files, by their whole paths, or a folder that holds one."""
+    named = set()
+    for word in words:
+        for name in _names_in(word.text) if word.is_static else word.reads:
+            named.add(os.path.normpath(os.path.join(folder, os.path.expanduser(name))))
+    return any(path == name or path.startswith(f"{name}/") for path in paths for name in named)
+
+
+def digests_of(
+    words: Iterable[Word],
+    *,
+    folder: str | None,
+    patterns: Sequence[str] = (),
+    made: Mapping[str, str | None] = _NOTHING_MADE,
+) -> dict[str, str]:
     """Give the digest of each file that a word names, or a pattern matches, by its path as it was named.
 
-    A folder counts with all that is in it. `@FILE` and `NAME=FILE` name files as well.
+    A folder counts with all that is in it. `@FILE` and `NAME=FILE` name files as well. What stands in `made`
+    by its whole path has this digest by then, whatever it is now.
     """
     if folder is None:
         return {}
@@ -31,8 +55,8 @@ def digests_of(words: Iterable[Word], *, folder: str | None, patterns: Sequence[
     for word in words:
         names = _names_in(word.text) if word.is_static else word.reads
         for name in names:
-            for path in _paths(name, folder):
-                found[os.path.relpath(path, folder)] = room.digest(path)
+            for path in _paths(name, folder, made):
+                found[os.path.relpath(path, folder)] = _made(path, made) or room.digest(path)
     for pattern in patterns:
         for path in _matches(pattern, folder):
             found[os.path.relpath(path, folder)] = room.digest(path)
@@ -90,9 +114,13 @@ def _names_in(text: str) -> Iterator[str]:
             yield from text.split(",")
 
 
-def _paths(name: str, folder: str) -> list[str]:
+def _made(path: str, made: Mapping[str, str | None]) -> str | None:
+    return made.get(os.path.normpath(path)) if made else None
+
+
+def _paths(name: str, folder: str, made: Mapping[str, str | None]) -> list[str]:
     path = os.path.join(folder, os.path.expanduser(name))
-    if os.path.exists(path):
+    if os.path.exists(path) or _made(path, made) is not None:
         return [path] if name not in (".", "..", "/") else []
     return _matches(name, folder) if any(mark in name for mark in "*?[") else []
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from counterfoil.server.hooks.shell.walking import Invocation
 from counterfoil.server.hooks.shell.words import Word
 
-__all__ = ["fed_script"]
+__all__ = ["fed_script", "printed_text"]
 
 _ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", "r": "\r"}
 
@@ -25,6 +25,14 @@ def fed_script(shell: Invocation) -> str | None:
     if any(text is None for text in printed):
         return None
     return "".join(text or "" for text in printed)
+
+
+def printed_text(part: Invocation) -> str | None:
+    """Give the very text that a program prints; None where it is not written in the command."""
+    words = (*part.words, *(() if part.stdin is None else (part.stdin,)))
+    if not all(word.is_static for word in words) or part.program not in ("echo", "printf", "cat"):
+        return None
+    return _printed(part)
 
 
 def _printed(part: Invocation) -> str | None:

@@ -15,6 +15,7 @@ import tree_sitter_bash
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from counterfoil.server.hooks.shell.secret_words import is_secret_name
 from counterfoil.server.hooks.shell.words import Word, heredoc_text, word_of, words_of
 from counterfoil.server.hooks.shell.wrappers import Inner, program_of, unwrapped
 
@@ -73,8 +74,8 @@ class Invocation(Struct, frozen=True, kw_only=True):
 
     `decides`: when the whole command ends with status 0, this has succeeded. `fed_by` are the programs whose
     output it reads, `stdin` the text of a here-document, `reads` the file that its input is taken from.
-    `is_fed`: it is a shell, and what it reads there is its script. `is_elsewhere`: the files that it sees are
-    not the ones here.
+    `writes` are the files that its output goes to; with `appends`, behind what is there. `is_fed`: it is a
+    shell, and what it reads is its script. `is_elsewhere`: the files that it sees are not the ones here.
     """
 
     words: tuple[Word, ...]
@@ -84,6 +85,8 @@ class Invocation(Struct, frozen=True, kw_only=True):
     fed_by: tuple["Invocation", ...] = ()
     stdin: Word | None = None
     reads: Word | None = None
+    writes: tuple[Word, ...] = ()
+    appends: bool = False
     is_fed: bool = False
     is_elsewhere: bool = False
 
@@ -266,8 +269,13 @@ class _Reader(Struct):
         )
         is_exported = is_exported or key in self.exported
         self.forget((key,))
-        if is_plain and word.is_told:
-            self.variables[key] = word
+        # What a secret is stays out of every word that is kept.
+        if is_plain and word.is_told and not is_secret_name(key):
+            if word.is_static:
+                self.variables[key] = word
+            elif self.folder is not None:
+                paths = (os.path.join(self.folder, os.path.expanduser(name)) for name in word.reads)
+                self.variables[key] = Word(word.text, is_static=False, reads=tuple(paths))
         if is_exported:
             self.exported[key] = word if is_plain else Word(f"${key}", is_static=False)
         return None
@@ -345,6 +353,13 @@ class _Reader(Struct):
         elif node.type == "file_redirect" and any(child.type == "<" for child in node.children):
             target = node.child_by_field_name("destination")
             change["reads"] = None if target is None else word_of(target, self.variables)
+        elif node.type == "file_redirect":
+            target = node.child_by_field_name("destination")
+            written = None if target is None else word_of(target, self.variables, is_quoted=True)
+            if written is not None and not (written.text.isdigit() or written.text.startswith("/dev/")):
+                change["appends"] = any(child.type in (">>", "&>>") for child in node.children)
+                for at in of:
+                    self.found[at] = replace(self.found[at], writes=(*self.found[at].writes, written))
         for at in of:
             self.found[at] = replace(self.found[at], **change)
         for child in node.named_children:
