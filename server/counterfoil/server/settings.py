@@ -6,7 +6,6 @@ written is worse than none.
 """
 
 import os
-import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,6 +26,7 @@ from counterfoil.server.configuration import (
 from counterfoil.server.places import configuration_folder, data_folder, home
 from counterfoil.server.traceparent import traceparent_or_none
 from counterfoil.store.domain.model import ConfiguredGrant
+from counterfoil.store.domain.patterns import lazy_pattern
 from counterfoil.store.limits import Limits
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ __all__ = ["Settings", "SettingsError", "is_namespace", "load_settings"]
 LOG_LEVELS = ("debug", "info", "warning", "error")
 TOOL_SETS = ("core", "all")
 
-_NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@:/+-]{0,99}")
+_NAMESPACE = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._@:/+-]{0,99}")
 
 
 class Settings(Struct, frozen=True, kw_only=True):

@@ -4,9 +4,10 @@ A name is compared in words (`X-Api-Key`, `apiKey` and `api_key` are `api_key`) 
 that `stripe_api_key` is a secret's and `token_count` is not.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Final
+
+from counterfoil.store.domain.patterns import lazy_pattern
 
 __all__ = ["DEFAULT_NAMES", "WEAK_NAMES", "SecretNames"]
 
@@ -32,7 +33,7 @@ DEFAULT_NAMES: Final[Sequence[str]] = _names(
 )
 """What members are called that hold secrets, in words."""
 
-JOINED_TAIL: Final = re.compile(
+JOINED_TAIL: Final = lazy_pattern(
     "(?:password|passwd|passphrase|apikey|secretkey|privatekey|accesskey|clientsecret"
     "|(?:access|api|auth|bot|refresh|session)token)$"
 )
@@ -66,7 +67,7 @@ QUERY_NAMES: Final = frozenset(
     {"sig", "signature", "x_amz_signature", "x_goog_signature", "x_amz_credential"}
 )
 
-_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
+_WORD: Final = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
 
 
 def name_words(name: str) -> str:

@@ -10,16 +10,17 @@ A dialect may replace a statement in `sql/DIALECT/overrides.sql`; the comment th
 "Differs because". Nothing is converted here: a driver that writes parameters otherwise does so itself.
 """
 
-import re
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 from msgspec import Struct
 
+from counterfoil.store.domain.patterns import lazy_pattern
+
 __all__ = ["Statement", "StatementRefused", "Statements", "load_statements", "sql_folder"]
 
-_HEADER = re.compile(r"^--\s*name:\s*(?P<name>\S+)\s*$")
-_NAME = re.compile(r"^[a-z][a-z0-9_]*$")
+_HEADER = lazy_pattern(r"^--\s*name:\s*(?P<name>\S+)\s*$")
+_NAME = lazy_pattern(r"^[a-z][a-z0-9_]*$")
 
 
 class StatementRefused(RuntimeError):

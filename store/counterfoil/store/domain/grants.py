@@ -21,6 +21,7 @@ from counterfoil.store.domain.context import Drift, compare_contexts, drift_clas
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.model import Operation
 from counterfoil.store.domain.outlook import Barriers, attempts_used_up
+from counterfoil.store.domain.patterns import lazy_pattern
 from counterfoil.store.errors import InvalidArgument
 
 __all__ = [
@@ -41,7 +42,7 @@ __all__ = [
     "weigh",
 ]
 
-_CONSTRAINT = re.compile(r"(args(?:\.[^\s.=<]+)+)\s*(==|<=)\s*(\S.*)", re.DOTALL)
+_CONSTRAINT = lazy_pattern(r"(args(?:\.[^\s.=<]+)+)\s*(==|<=)\s*(\S.*)", re.DOTALL)
 _CONSTRAINT_FORM = 'args.MEMBER == VALUE or args.MEMBER <= NUMBER, VALUE as JSON: args.currency == "EUR"'
 
 

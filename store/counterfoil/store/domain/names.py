@@ -3,11 +3,11 @@
 Look-alike letters (Latin and Cyrillic `a`) are not detected.
 """
 
-import re
 import unicodedata
 from typing import Final
 
 from counterfoil.store.domain.characters import IGNORABLE, INVISIBLE, WHITE_SPACE, describe
+from counterfoil.store.domain.patterns import lazy_pattern
 from counterfoil.store.errors import InvalidArgument
 
 __all__ = ["MAX_NAME_CHARACTERS", "fold_spelling", "fold_target", "normalize_name", "targets_overlap"]
@@ -22,10 +22,10 @@ _ACCEPTED: Final = (
     "no control, invisible, bidirectional, variation-selector, private-use or unassigned characters"
 )
 
-_SPACES: Final = re.compile(f"[{WHITE_SPACE}]+")
-_IGNORABLE: Final = re.compile(f"[{IGNORABLE}]+")
-_INVISIBLE: Final = re.compile(f"[{INVISIBLE}]")
-_PLAIN: Final = re.compile(r"[!-~]+(?: [!-~]+)*")
+_SPACES: Final = lazy_pattern(f"[{WHITE_SPACE}]+")
+_IGNORABLE: Final = lazy_pattern(f"[{IGNORABLE}]+")
+_INVISIBLE: Final = lazy_pattern(f"[{INVISIBLE}]")
+_PLAIN: Final = lazy_pattern(r"[!-~]+(?: [!-~]+)*")
 
 _REFUSED_KINDS: Final = {
     "Cc": "a control character",
@@ -68,10 +68,10 @@ def normalize_name(text: str, *, field: str) -> str:
     return name
 
 
-_SCHEME: Final = re.compile(r"(?:[a-z][a-z0-9+.\-]{0,30}://|mailto:)+")
+_SCHEME: Final = lazy_pattern(r"(?:[a-z][a-z0-9+.\-]{0,30}://|mailto:)+")
 _SPACE_OR_SLASH: Final = "/" + "".join(filter(str.isspace, map(chr, range(0x3001))))
-_DISPLAY_NAME: Final = re.compile(r"[^<>]*<([^<>]+)>")
-_LIST_MARK: Final = re.compile(r"([,;])")
+_DISPLAY_NAME: Final = lazy_pattern(r"[^<>]*<([^<>]+)>")
+_LIST_MARK: Final = lazy_pattern(r"([,;])")
 
 
 def _caseless(text: str) -> str:

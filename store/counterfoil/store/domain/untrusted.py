@@ -11,10 +11,11 @@ from typing import Final
 from counterfoil.store.domain.characters import INVISIBLE
 from counterfoil.store.domain.commands import Json
 from counterfoil.store.domain.json_numbers import integer_text
+from counterfoil.store.domain.patterns import lazy_pattern
 
 __all__ = ["escape_untrusted", "quoted_whole", "safe_value"]
 
-_ACTS = re.compile(f"[\\x00-\\x1f\\x7f-\\x9f\u2028\u2029{INVISIBLE}\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+_ACTS = lazy_pattern(f"[\\x00-\\x1f\\x7f-\\x9f\u2028\u2029{INVISIBLE}\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 # A note about what was cut needs this much room; below it a bare ellipsis has to do.

@@ -1,6 +1,5 @@
 """The numbered steps of a journal's schema: read from `sql/sqlite/NNNN_name.sql`, one transaction each."""
 
-import re
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -9,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from counterfoil.store.domain.patterns import lazy_pattern
 from counterfoil.store.errors import JournalUnavailable, UnsupportedVersion
 from counterfoil.store.failpoints import failpoint
 from counterfoil.store.sqlite.waiting import LockWait
@@ -39,7 +39,7 @@ FROM sqlite_master AS entry, pragma_index_info(entry.name) AS part
 WHERE entry.type = 'index'
 ORDER BY entry.name, part.seqno
 """
-_FILE = re.compile(r"^(?P<number>[0-9]{4})_[a-z0-9_]+\.sql$")
+_FILE = lazy_pattern(r"^(?P<number>[0-9]{4})_[a-z0-9_]+\.sql$")
 
 
 class Migration(Struct, frozen=True):

@@ -5,7 +5,6 @@ is not guessed.
 """
 
 import os
-import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -17,6 +16,7 @@ from msgspec.structs import replace
 
 from counterfoil.server.hooks.shell.words import Word, word_of
 from counterfoil.server.hooks.shell.wrappers import program_of, unwrapped
+from counterfoil.store.domain.patterns import lazy_pattern
 
 __all__ = ["Invocation", "Script", "read_script", "read_words"]
 
@@ -52,7 +52,7 @@ _WORDS = frozenset(
         "brace_expression",
     )
 )
-_KNOWN = re.compile(r"\$\{?(HOME|CLAUDE_PROJECT_DIR)\b\}?")
+_KNOWN = lazy_pattern(r"\$\{?(HOME|CLAUDE_PROJECT_DIR)\b\}?")
 """Variables that a client's shell and its hooks surely have alike."""
 
 _INNER = frozenset(("command_substitution", "process_substitution"))
