@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from counterfoil.server.hooks.call import Call, call_of
 from counterfoil.server.hooks.event import HookEvent, NotAnEvent, read_event
-from counterfoil.server.hooks.rules.reading import default_rules, merged
+from counterfoil.server.hooks.rules.defaults import DEFAULT_RULES, merged
 from counterfoil.server.hooks.rules.rule import NO_RULES, EffectRules
 from counterfoil.server.hooks.saying import (
     context_output,
@@ -111,7 +111,7 @@ def _settings(flags: Mapping[str, str | None]) -> "tuple[Settings | None, Effect
         settings = load_settings(flags=flags)
     except SettingsError as error:
         logger.warning("the configuration cannot be used (%s); the call goes on", error.name)
-        return None, default_rules(), _may_fail_closed(flags)
+        return None, DEFAULT_RULES, _may_fail_closed(flags)
     configure_logs(settings.log_level)
     return settings, merged(settings.effects or NO_RULES, settings.tool_rules), False
 
