@@ -10,8 +10,7 @@ A dialect may replace a statement in `sql/DIALECT/overrides.sql`; the comment th
 "Differs because". Nothing is converted here: a driver that writes parameters otherwise does so itself.
 """
 
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -53,12 +52,12 @@ class Statements(dict[str, Statement]):
         raise StatementRefused(f"there is none of that name; near: {near}", statement=name)
 
 
-def sql_folder() -> Traversable:
-    """Give the folder of SQL files inside the installed package."""
-    return files("counterfoil.store") / "sql"
+def sql_folder() -> Path:
+    """Give the folder of SQL files inside the installed package, which is always one of files."""
+    return Path(__file__).with_name("sql")
 
 
-def load_statements(*, dialect: str, folder: Traversable | None = None) -> Statements:
+def load_statements(*, dialect: str, folder: Path | None = None) -> Statements:
     """Read `queries.sql` and the dialect's `overrides.sql`, if there is one, from `folder`.
 
     Raises:
