@@ -21,7 +21,6 @@ from counterfoil.server.configuration import (
     DuplicateRule,
     ProjectRun,
     SettingsError,
-    read_configuration,
 )
 from counterfoil.server.places import configuration_folder, data_folder, home
 from counterfoil.server.traceparent import traceparent_or_none
@@ -177,9 +176,14 @@ def _configuration(named: str | None, environ: Mapping[str, str], platform: str)
         path = Path(named).expanduser()
         if not path.is_file():
             raise SettingsError("config", f"there is no file {path}")
-        return read_configuration(path)
-    path = Path(configuration_folder(environ, platform)) / "counterfoil.toml"
-    return read_configuration(path) if path.is_file() else Configuration()
+    else:
+        path = Path(configuration_folder(environ, platform)) / "counterfoil.toml"
+        if not path.is_file():
+            return Configuration()
+    # Loaded where there is a file: a hook, which is started for every call, need not know how to read one.
+    from counterfoil.server.configuration_file import read_configuration
+
+    return read_configuration(path)
 
 
 def _shown(url: str) -> str:
