@@ -2,11 +2,12 @@
 
 import importlib
 import re
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
 
-from counterfoil.store.domain.patterns import lazy_pattern
+from counterfoil.store.domain.patterns import lazy_pattern, matches_glob
 
 ROOT = Path(__file__).resolve().parents[2]
 LATE = type(lazy_pattern(""))
@@ -44,3 +45,9 @@ def test_each_pattern_of_the_program_compiles(module):
     assert patterns
     for pattern in patterns:
         assert isinstance(pattern.search("some text"), re.Match | None)
+
+
+@pytest.mark.parametrize("glob", ["", "*", "push", "pu*", "p?sh", "pus[gh]", "pus[!h]", "a.b", "[*]", "a\nb"])
+@pytest.mark.parametrize("text", ["", "push", "pusg", "PUSH", "axb", "a.b", "*", "push\n", "a\nb"])
+def test_a_glob_matches_what_it_matches_for_the_standard_library(text, glob):
+    assert matches_glob(text, glob) is fnmatchcase(text, glob)

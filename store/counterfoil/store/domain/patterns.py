@@ -4,14 +4,22 @@ Compiling one takes as long as thousands of its uses, and a hook is started for 
 """
 
 import re
+from fnmatch import fnmatchcase
 from typing import Any, cast
 
-__all__ = ["lazy_pattern"]
+__all__ = ["lazy_pattern", "matches_glob"]
 
 
 def lazy_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
     """Give what is used as `re.compile(text, flags)` is; a mistake in `text` shows at its first use."""
     return cast("re.Pattern[str]", _Uncompiled(text, flags))
+
+
+def matches_glob(text: str, glob: str) -> bool:
+    """Tell what `fnmatchcase` tells; a glob that is a plain word is compared, and none is compiled for it."""
+    if "*" not in glob and "?" not in glob and "[" not in glob:
+        return text == glob
+    return glob == "*" or fnmatchcase(text, glob)
 
 
 class _Uncompiled:
