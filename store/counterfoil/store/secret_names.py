@@ -33,11 +33,13 @@ DEFAULT_NAMES: Final[Sequence[str]] = _names(
 )
 """What members are called that hold secrets, in words."""
 
-JOINED_TAIL: Final = lazy_pattern(
-    "(?:password|passwd|passphrase|apikey|secretkey|privatekey|accesskey|clientsecret"
-    "|(?:access|api|auth|bot|refresh|session)token)$"
+JOINED_TAILS: Final = _names(
+    """
+    password passwd passphrase apikey secretkey privatekey accesskey clientsecret
+    accesstoken apitoken authtoken bottoken refreshtoken sessiontoken
+    """
 )
-"""The end of a word that is written together, as in PGPASSWORD."""
+"""The ends of a word that is written together, as in PGPASSWORD; none is the end of another."""
 
 # Written together they are one word, and mean nothing else.
 JOINED_NAMES: Final = frozenset(
@@ -80,7 +82,6 @@ def name_words(name: str) -> str:
 
 # The end of a longer name tells as much as the whole.
 _READ_CHARACTERS: Final = 200
-_LONGEST_JOINED: Final = 40
 _LONGEST_LABEL: Final = 40
 
 
@@ -101,12 +102,11 @@ class SecretNames:
         tails = ["_".join(parts[-count:]) for count in range(min(self._longest, len(parts)), 0, -1)]
         known = next((tail for tail in tails if tail in self._names), None)
         if known is None:
-            joined = JOINED_TAIL.search("".join(parts)[-_LONGEST_JOINED:])
-            if joined is not None:
-                known = joined[0]
-            elif parts[-1] in JOINED_NAMES:
+            joined = "".join(parts)
+            known = next((tail for tail in JOINED_TAILS if joined.endswith(tail)), None)
+            if known is None and parts[-1] in JOINED_NAMES:
                 known = parts[-1]
-            else:
+            if known is None:
                 return None
         if known not in self._extra and not INNOCENT_NAMES.isdisjoint(tails):
             return None

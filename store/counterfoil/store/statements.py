@@ -83,7 +83,7 @@ def _parse(text: str, source: str) -> dict[str, Statement]:
     name = ""
     lines: list[str] = []
     for line in [*text.splitlines(), "-- name: end_of_file"]:
-        header = _HEADER.match(line)
+        header = _HEADER.match(line) if line.startswith("--") else None
         if header is None:
             lines.append(line)
             continue

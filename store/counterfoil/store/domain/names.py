@@ -25,7 +25,6 @@ _ACCEPTED: Final = (
 _SPACES: Final = lazy_pattern(f"[{WHITE_SPACE}]+")
 _IGNORABLE: Final = lazy_pattern(f"[{IGNORABLE}]+")
 _INVISIBLE: Final = lazy_pattern(f"[{INVISIBLE}]")
-_PLAIN: Final = lazy_pattern(r"[!-~]+(?: [!-~]+)*")
 
 _REFUSED_KINDS: Final = {
     "Cc": "a control character",
@@ -33,6 +32,12 @@ _REFUSED_KINDS: Final = {
     "Co": "a private-use character",
     "Cn": "an unassigned character",
 }
+
+
+def _is_plain(text: str) -> bool:
+    """Tell whether `text` is printable ASCII with single spaces inside and none at its ends."""
+    is_spaced = text[:1] == " " or text[-1:] == " " or "  " in text
+    return text != "" and text.isascii() and text.isprintable() and not is_spaced
 
 
 def _refused_kind(character: str) -> str | None:
@@ -50,7 +55,7 @@ def normalize_name(text: str, *, field: str) -> str:
     Raises:
         InvalidArgument: naming the refused character as U+XXXX, or the length.
     """
-    if len(text) <= MAX_NAME_CHARACTERS and _PLAIN.fullmatch(text):
+    if len(text) <= MAX_NAME_CHARACTERS and _is_plain(text):
         return text
     if len(text) > _LONGEST_READ:
         raise InvalidArgument(field, f"{len(text)} characters long", accepted=_ACCEPTED)
@@ -76,6 +81,8 @@ _LIST_MARK: Final = lazy_pattern(r"([,;])")
 
 def _caseless(text: str) -> str:
     """Fold compatibility forms and case until nothing changes (twice is enough by Unicode's definition)."""
+    if text.isascii():
+        return text.casefold()
     for _ in range(3):
         folded = _IGNORABLE.sub("", unicodedata.normalize("NFKC", text).casefold())
         folded = unicodedata.normalize("NFKC", folded)

@@ -39,6 +39,8 @@ def _escape(found: re.Match[str]) -> str:
 def escape_untrusted(text: str, *, limit: int) -> str:
     """Escape `text` and cut it to at most `limit` characters, with a note of how many were left out."""
     if len(text) <= limit:
+        if text.isascii() and text.isprintable():
+            return text
         escaped = _ACTS.sub(_escape, text)
         if len(escaped) <= limit:
             return escaped

@@ -70,7 +70,8 @@ def told_words(program: str, words: Sequence[Word]) -> list[Any]:
         elif _hides_next(option, text, letters=letters, cookies=cookies):
             told.append(_secret(text))
         else:
-            in_address = _LOGIN_IN_ADDRESS.match(text) if program in _HTTP or "://" in text else None
+            may_have_login = "@" in text and (program in _HTTP or "://" in text)
+            in_address = _LOGIN_IN_ADDRESS.match(text) if may_have_login else None
             if in_address is not None and not is_option:
                 told += [in_address[1], _secret(in_address[2])]
                 text = text[in_address.end() - 1 :]
