@@ -7,7 +7,7 @@ import pytest
 
 from counterfoil.server.hooks.call import Call, call_of, identity_of
 from counterfoil.server.hooks.event import HookEvent
-from counterfoil.server.hooks.rules.reading import merged
+from counterfoil.server.hooks.rules.defaults import merged
 from counterfoil.server.hooks.rules.rule import NO_RULES
 from hooks.client import Client, client, commit, git
 

@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Any
 
 from msgspec import Struct
@@ -17,6 +16,7 @@ from counterfoil.server.hooks.shell.options import has_option, one_of, plain_wor
 from counterfoil.server.hooks.shell.secret_words import is_secret_name, told_words
 from counterfoil.server.hooks.shell.walking import Invocation, Script
 from counterfoil.server.hooks.shell.words import Word
+from counterfoil.store.domain.patterns import lazy_pattern, matches_glob
 
 __all__ = ["Effect", "effects_of", "only_reads", "rule_for"]
 
@@ -177,7 +177,7 @@ def _fits(invocation: Invocation, rule: CommandRule) -> bool:
 
 def _is_word(text: str, wanted: str) -> bool:
     """Tell whether a word is the one that a rule wants, or one of several: `create|new`."""
-    return any(fnmatchcase(text, one) for one in wanted.split("|"))
+    return any(matches_glob(text, one) for one in wanted.split("|"))
 
 
 def _effect(
@@ -411,7 +411,7 @@ def _marked(words: Sequence[Word]) -> tuple[Word, ...]:
 
 _FILLED = "$`"
 _PLAIN = {ord(mark): "_" for mark in _FILLED}
-_LOGIN = re.compile(r"//[^/@]*@")
+_LOGIN = lazy_pattern(r"//[^/@]*@")
 
 
 def _told_env(invocation: Invocation) -> list[tuple[str, Word]]:

@@ -3,7 +3,7 @@
 One list for the gateway and the hooks; each decides for itself what it makes of a name.
 """
 
-import re
+from counterfoil.store.domain.patterns import lazy_pattern
 
 __all__ = ["ACTING", "OUTWARD", "READING", "name_words"]
 
@@ -39,7 +39,7 @@ READING = _words(
 )
 """What a name begins with that only reads, where nothing else in it acts."""
 
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_WORD = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 def name_words(name: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from counterfoil.server.hooks.rules.rule import EffectRule
 from counterfoil.store.domain.canonical import canonical_json, digest
+from counterfoil.store.domain.patterns import lazy_pattern
 
 __all__ = ["Found", "document_of", "find_reference", "is_refusal", "result_digest", "tool_succeeded"]
 
@@ -26,7 +27,7 @@ _ANY_NAMES = ("id", "number", "html_url", "url")
 _URL_NAMES = ("html_url", "web_url", "url", "permalink")
 
 _STATUS_NAMES = ("status", "statusCode", "status_code")
-_FAILURE = re.compile(r"\s*(?:error|failed|failure|exception|traceback|timed? ?out)\b", re.IGNORECASE)
+_FAILURE = lazy_pattern(r"\s*(?:error|failed|failure|exception|traceback|timed? ?out)\b", re.IGNORECASE)
 """How a text begins that tells of a failure which its server did not mark as one."""
 
 

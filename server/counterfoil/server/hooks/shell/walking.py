@@ -5,19 +5,17 @@ is not guessed.
 """
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
 from typing import Any
 
-import tree_sitter
-import tree_sitter_bash
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from counterfoil.server.hooks.shell.grammar import shell_parser
 from counterfoil.server.hooks.shell.secret_words import is_secret_name
 from counterfoil.server.hooks.shell.words import Word, heredoc_text, word_of, words_of
 from counterfoil.server.hooks.shell.wrappers import Inner, program_of, unwrapped
+from counterfoil.store.domain.patterns import lazy_pattern
 
 __all__ = ["Invocation", "Script", "read_script", "read_words"]
 
@@ -63,7 +61,7 @@ _READING = frozenset(("read", "mapfile", "readarray", "getopts", "let", "printf"
 """Builtins that give variables values which nobody knows beforehand."""
 
 _BRANCHES = frozenset(("case_item", "elif_clause", "else_clause"))
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAMING = ("variable_assignment", "declaration_command", "unset_command", "for_statement")
 _INNER = frozenset(("command_substitution", "process_substitution"))
 _NOTHING: frozenset[int] = frozenset()
@@ -149,11 +147,6 @@ def _finished(reader: "_Reader", decided: frozenset[int], *, depth: int = 0) -> 
     return Script(invocations=tuple(found), is_whole=reader.is_whole, assigned=tuple(reader.assigned))
 
 
-@cache
-def _parser() -> tree_sitter.Parser:
-    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
-
-
 class _Reader(Struct):
     """Walks the tree; each method gives the programs (by number) that succeeded if its part ends with 0."""
 
@@ -171,7 +164,7 @@ class _Reader(Struct):
         if depth > _DEEPEST:
             self.is_whole = False
             return _NOTHING
-        root = _parser().parse(text.encode("utf-8", "replace")).root_node
+        root = shell_parser().parse(text.encode("utf-8", "replace")).root_node
         self.is_whole = self.is_whole and not root.has_error
         return self.sequence(root, depth)
 
