@@ -61,8 +61,9 @@ _SAYS_NOTHING = one_of(
 )
 """Variables that do not change what is sent, to whom, or where."""
 
-_ENDS_OF_HEADERS = one_of(
-    "idempotency-key x-idempotency-key x-request-id x-correlation-id traceparent user-agent date cookie"
+_OF_REQUESTS = one_of(
+    "authorization idempotency-key x-idempotency-key x-request-id x-correlation-id traceparent",
+    "user-agent date cookie",
 )
 """Headers that are about a request, and not what it says."""
 
@@ -329,8 +330,6 @@ def _is_readable(invocation: Invocation, rule: CommandRule) -> bool:
     words = invocation.words
     if invocation.folder is None and (rule.kind in _SENDS_STATE or rule.files or any(w.reads for w in words)):
         return False
-    if rule.kind in _SENDS_STATE:
-        return all(word.is_told for word in words)
     return _is_told(invocation.program, words)
 
 
@@ -345,13 +344,23 @@ def _is_request_told(invocation: Invocation) -> bool:
         or any("file" in name for name, _ in _pairs(request.sent))
     ):
         return False
-    texts = [request.method, *(text for _, text in _pairs(request.sent))]
+    texts = [request.method]
+    for _, text in _pairs(request.sent):
+        name = text.partition(":")[0]
+        # HTTPie gives a header as one of its items.
+        if invocation.program in ("curl", "wget") or not _is_about_request(name):
+            texts.append(text)
     texts += [_LOGIN.sub("//", url) for url in request.sent["urls"]]
     for header in request.sent.get("headers", ()):
         name, _, value = header.partition(":")
-        if name not in _ENDS_OF_HEADERS and not is_secret_name(name):
+        if not _is_about_request(name):
             texts.append(value)
     return not any(_is_open(invocation.program, Word(text)) for text in texts)
+
+
+def _is_about_request(header: str) -> bool:
+    """Tell whether a header says nothing of what a request does: a login, or how often it is sent."""
+    return header.lower() in _OF_REQUESTS or is_secret_name(header)
 
 
 def _is_around_told(invocation: Invocation) -> bool:

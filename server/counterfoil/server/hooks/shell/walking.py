@@ -60,6 +60,10 @@ _ALIKE = ("HOME", "CLAUDE_PROJECT_DIR")
 _READING = frozenset(("read", "mapfile", "readarray", "getopts", "let", "printf"))
 """Builtins that give variables values which nobody knows beforehand."""
 
+_GROUPS = frozenset(("subshell", "compound_statement"))
+_KEYWORDS = frozenset(("{", "!", "then", "do", "else"))
+"""What stands in front of a program where the grammar did not understand the whole."""
+
 _BRANCHES = frozenset(("case_item", "elif_clause", "else_clause"))
 _NAME = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAMING = ("variable_assignment", "declaration_command", "unset_command", "for_statement")
@@ -224,6 +228,9 @@ class _Reader(Struct):
                 self.variables = kept
                 self.forget(assigned_in(node))
                 return _NOTHING
+            case "ERROR":
+                self.each(node, depth)
+                return _NOTHING
             case kind if kind in _UNSURE:
                 names = assigned_in(node)
                 for child in node.named_children:
@@ -385,6 +392,9 @@ class _Reader(Struct):
                 words += words_of(child, self.variables)
             elif child.type.endswith("_redirect"):
                 change.append(child)
+            elif child.type in _GROUPS:
+                # What `time` measures may be a group.
+                self.apart(child, depth + 1)
         self.inner(node, depth)
         start = len(self.found)
         decided = self.run(tuple(words), tuple(env), depth=depth)
@@ -400,6 +410,8 @@ class _Reader(Struct):
         is_sure = True
         env = (*self.exported.items(), *env)
         for _ in range(_DEEPEST):
+            while words and words[0].text in _KEYWORDS:
+                words = words[1:]
             inner = unwrapped(words)
             if inner is None:
                 break

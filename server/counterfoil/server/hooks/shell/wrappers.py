@@ -72,6 +72,19 @@ _WRAPPERS = {
     "corepack": _Wrapper(),
     "chronic": _Wrapper(),
     "unbuffer": _Wrapper(),
+    "pkexec": _Wrapper(takes=_takes("--user")),
+    "gosu": _Wrapper(skips=1),
+    "su-exec": _Wrapper(skips=1),
+    "tini": _Wrapper(takes=_takes("-p -e")),
+    "dumb-init": _Wrapper(takes=_takes("-r --rewrite")),
+    "strace": _Wrapper(takes=_takes("-e -o -p -s -u -E -P -O -S -a -b -I -X")),
+    "taskset": _Wrapper(skips=1),
+    "setpriv": _Wrapper(takes=_takes("--reuid --regid --groups --inh-caps --ambient-caps --bounding-set")),
+    "unshare": _Wrapper(takes=_takes("-S --setuid -G --setgid -R --root -w --wd")),
+    "torsocks": _Wrapper(),
+    "proxychains": _Wrapper(takes=_takes("-f")),
+    "proxychains4": _Wrapper(takes=_takes("-f")),
+    "systemd-run": _Wrapper(takes=_takes("-p --property -u --unit -E --setenv -M --slice --uid --gid")),
     "ssh-agent": _Wrapper(takes=_takes("-a -t -P")),
     "chroot": _Wrapper(skips=1),
     "busybox": _Wrapper(),
@@ -121,7 +134,7 @@ _CONTAINERS = frozenset(("docker", "podman", "docker-compose", "kubectl"))
 _BINARIES = frozenset(("vercel", "netlify", "wrangler", "firebase"))
 """Programs that pnpm, yarn and bun run by their bare names."""
 
-_SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh"))
+_SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh", "fish"))
 
 
 def program_of(words: Sequence[Word]) -> str:
@@ -166,8 +179,8 @@ def unwrapped(words: Sequence[Word]) -> Inner | None:
         return None
     if program == "command" and len(words) > 1 and words[1].text in ("-v", "-V"):
         return Inner()
-    if program in ("npx", "npm"):
-        called = _value_of(words[start:], "-c", "--call")
+    if program in ("npx", "npm", "flock"):
+        called = _value_of(words[start:], "-c", "--command" if program == "flock" else "--call")
         if called is not None:
             return Inner(script=called.script, is_apart=True)
     inner = _behind(words, wrapper, start=start)
