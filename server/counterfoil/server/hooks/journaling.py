@@ -189,6 +189,9 @@ class HookJournal:
     def _lost_since(
         self, call: Call, on_file: Sequence[HeldAttempt], parts: Sequence[tuple[HeldAttempt, Call]]
     ) -> Call | None:
+        if call.own_key is not None:
+            # Whoever names the effect says by another name that it is another one.
+            return None
         done = [(known, part.effects[0]) for known, part in parts if known.state is State.SUCCEEDED]
         if len(call.effects) == 1:
             done += [(known, call.effects[0]) for known in on_file if known.state is State.SUCCEEDED]
