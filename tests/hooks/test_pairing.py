@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from counterfoil.store.domain.commands import BeginOperation, BeginRun
 from hooks.client import Client, Said, claude_result, client, git
+from hooks.test_calls import agent
 
 __all__ = ["client"]
 
@@ -108,6 +110,14 @@ def test_stopping_names_a_call_without_an_id_whose_end_never_came(nameless: Name
     assert nameless.before(POST).reason is None
     told = json.loads(nameless.tell("Stop", stop_hook_active=False).out)
     assert "without an outcome on record" in told["reason"]
+
+
+def test_the_end_of_a_call_without_an_id_goes_to_the_agents_own_attempt(nameless: Nameless):
+    begin = BeginOperation(run="release/1", key="push:main", action="git.push", target="origin/main")
+    agent(nameless, BeginRun(run="release/1"), begin)
+    nameless.does("git push -u origin main")
+    (found,) = nameless.operations()
+    assert (found["key"], found["state"]) == ("push:main", "succeeded")
 
 
 def denied(client: Client, command: str, *, call: str, reason: str = "not now") -> Said:

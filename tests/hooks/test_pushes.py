@@ -215,6 +215,14 @@ def test_a_push_that_was_set_back_at_the_remote_goes_through_in_every_compositio
     assert at_remote(client) == git(client, "rev-parse", "HEAD")
 
 
+def test_a_push_that_is_named_stays_done_until_it_is_named_otherwise(client: Client):
+    command = "git push -u origin main"
+    client.does(f"COUNTERFOIL_KEY=first {command}")
+    git(client, "--git-dir", f"{client.folder.parent}/remote.git", "update-ref", "-d", "refs/heads/main")
+    assert "on record as done" in str(client.before(f"COUNTERFOIL_KEY=first {command}").reason)
+    assert client.does(f"COUNTERFOIL_KEY=second {command}").context.startswith("Counterfoil kept")
+
+
 def test_a_branch_that_came_back_is_deleted_again(client: Client):
     client.does("git push -u origin main")
     for _ in range(2):

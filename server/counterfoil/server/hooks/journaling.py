@@ -189,6 +189,9 @@ class HookJournal:
     def _lost_since(
         self, call: Call, on_file: Sequence[HeldAttempt], parts: Sequence[tuple[HeldAttempt, Call]]
     ) -> Call | None:
+        if call.own_key is not None:
+            # Whoever names the effect says by another name that it is another one.
+            return None
         done = [(known, part.effects[0]) for known, part in parts if known.state is State.SUCCEEDED]
         if len(call.effects) == 1:
             done += [(known, call.effects[0]) for known in on_file if known.state is State.SUCCEEDED]
@@ -384,17 +387,19 @@ class HookJournal:
     def _is_of_call(self, known: HeldAttempt) -> bool:
         return self.caller.call_id in known.calls
 
-    async def _nameless(self, identity: _Identity) -> HeldAttempt | None:
+    async def _nameless(self, identity: _Identity, held: Sequence[HeldAttempt]) -> HeldAttempt | None:
         """Give the attempt that a call without an id began: the one of this conversation with the same input.
 
         None where several are open: a receipt at the wrong one is worse than none.
         """
         found: dict[str, HeldAttempt] = {}
+        own = {one.operation for one in held}
         for run in dict.fromkeys((identity.run, self.own_run)):
             for known in await self.journal.calls.on_file(
                 run=run, key=identity.key, system=None, mark=self._pair()
             ):
-                if known.state in _UNSETTLED and known.connection == self.caller.connection:
+                is_own = known.connection == self.caller.connection or known.operation in own
+                if known.state in _UNSETTLED and is_own:
                     found[known.operation] = known
         paired = [known for known in found.values() if known.is_live] or [*found.values()]
         same = [known for known in paired if known.key == identity.key]
@@ -415,7 +420,7 @@ class HookJournal:
         if known is None and self.caller.call_id is None:
             if self._is_told_as_blocked():
                 return None
-            known = await self._nameless(identity)
+            known = await self._nameless(identity, held)
         elif known is None:
             on_file = await self._on_file(identity)
             known = next((one for one in on_file if self._is_of_call(one)), None)
