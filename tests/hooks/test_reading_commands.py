@@ -1,5 +1,6 @@
 """Which programs a command runs, which of them are effects, and what tells one effect from the next."""
 
+import time
 from itertools import product
 from pathlib import Path
 
@@ -684,6 +685,16 @@ def test_no_command_however_strange_breaks_the_reading():
         "git push \ud800",
     ):
         call(command)
+    for command in (
+        'export X=\'eval "$X";eval "$X";eval "$X"\'; eval "$X" # git push',
+        'export X=\'echo "$X" | bash; echo "$X" | sh\'; eval "$X" # git push',
+        "A=aaaaaaaaaa; " + "A=$A$A$A$A; " * 60 + "git push $A",
+        f"A={'a' * 1_000_000}; git push " + "$A " * 20_000,
+        "A='b c'; git push " + '"$A" ' * 20_000,
+    ):
+        began = time.process_time()
+        call(command)
+        assert time.process_time() - began < 3, command[:80]
     deep = "echo " + "$(" * 400 + "git push" + ")" * 400
     call(deep)
     call("bash -c 'bash -c \"bash -c git\\ push\"'; " * 200)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from counterfoil.server.hooks.shell.grammar import shell_parser
 from counterfoil.server.hooks.shell.secret_words import is_secret_name
-from counterfoil.server.hooks.shell.words import Word, heredoc_text, word_of, words_of
+from counterfoil.server.hooks.shell.words import Known, Room, Word, heredoc_text, word_of, words_of
 from counterfoil.server.hooks.shell.wrappers import Inner, program_of, unwrapped
 from counterfoil.store.domain.patterns import lazy_pattern
 
@@ -138,7 +138,11 @@ def _finished(reader: "_Reader", decided: frozenset[int], *, depth: int = 0) -> 
             # Whether there is an effect in what cannot be read is told by the words around it.
             found.append(replace(invocation, decides=decides))
             continue
-        inner = _Reader(invocation.folder, is_elsewhere=reader.is_elsewhere or invocation.is_elsewhere)
+        inner = _Reader(
+            invocation.folder,
+            room=reader.room,
+            is_elsewhere=reader.is_elsewhere or invocation.is_elsewhere,
+        )
         if not inner.is_elsewhere:
             inner.variables = {**_alike(), **{name: word for name, word in invocation.env if word.is_told}}
         script = _finished(inner, inner.script(text, depth=depth + 1), depth=depth + 1)
@@ -159,13 +163,20 @@ class _Reader(Struct):
     exported: dict[str, Word] = field(default_factory=dict)
     found: list[Invocation] = field(default_factory=list)
     assigned: list[str] = field(default_factory=list)
+    room: Room = field(default_factory=Room)
     is_elsewhere: bool = False
     is_whole: bool = True
     stops_at_errors: bool = False
     pipes_fail: bool = False
 
+    @property
+    def known(self) -> Known:
+        """What may be filled in now."""
+        return Known(self.variables, self.room)
+
     def script(self, text: str, *, depth: int) -> frozenset[int]:
-        if depth > _DEEPEST:
+        self.room.scripts -= 1
+        if depth > _DEEPEST or self.room.scripts < 0:
             self.is_whole = False
             return _NOTHING
         root = shell_parser().parse(text.encode("utf-8", "replace")).root_node
@@ -262,7 +273,7 @@ class _Reader(Struct):
         if name is None or name.type != "variable_name":
             return self.forget(assigned_in(node))
         key = str(name.text.decode("utf-8", "replace"))
-        word = Word("") if value is None else word_of(value, self.variables, is_quoted=True)
+        word = Word("") if value is None else word_of(value, self.known, is_quoted=True)
         self.assigned.append(word.script)
         is_plain = not any(child.type == "+=" for child in node.children) and (
             value is None or value.type != "array"
@@ -346,16 +357,16 @@ class _Reader(Struct):
         """Note what the programs `of` read; what stands behind a here-document on its line goes on."""
         change: dict[str, Any] = {}
         if node.type == "heredoc_redirect":
-            change["stdin"] = heredoc_text(node, self.variables)
+            change["stdin"] = heredoc_text(node, self.known)
         elif node.type == "herestring_redirect":
-            texts = [word_of(child, self.variables, is_quoted=True) for child in node.named_children]
+            texts = [word_of(child, self.known, is_quoted=True) for child in node.named_children]
             change["stdin"] = texts[-1] if texts else Word("")
         elif node.type == "file_redirect" and any(child.type == "<" for child in node.children):
             target = node.child_by_field_name("destination")
-            change["reads"] = None if target is None else word_of(target, self.variables)
+            change["reads"] = None if target is None else word_of(target, self.known)
         elif node.type == "file_redirect":
             target = node.child_by_field_name("destination")
-            written = None if target is None else word_of(target, self.variables, is_quoted=True)
+            written = None if target is None else word_of(target, self.known, is_quoted=True)
             if written is not None and not (written.text.isdigit() or written.text.startswith("/dev/")):
                 change["appends"] = any(child.type in (">>", "&>>") for child in node.children)
                 for at in of:
@@ -385,11 +396,11 @@ class _Reader(Struct):
             if child.type == "variable_assignment":
                 name, value = child.child_by_field_name("name"), child.child_by_field_name("value")
                 if name is not None:
-                    told = Word("") if value is None else word_of(value, self.variables, is_quoted=True)
+                    told = Word("") if value is None else word_of(value, self.known, is_quoted=True)
                     env.append((name.text.decode(), told))
                     self.assigned.append(told.script)
             elif child.type == "command_name" or child.type in _WORDS:
-                words += words_of(child, self.variables)
+                words += words_of(child, self.known)
             elif child.type.endswith("_redirect"):
                 change.append(child)
             elif child.type in _GROUPS:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from counterfoil.store.domain.patterns import lazy_pattern
 
-__all__ = ["Known", "Word", "heredoc_text", "word_of", "words_of"]
+__all__ = ["Known", "Room", "Word", "heredoc_text", "word_of", "words_of"]
 
 _IN_QUOTES = lazy_pattern(r"\\([$`\"\\\n])")
 _BARE = lazy_pattern(r"\\(.)", re.DOTALL)
@@ -51,10 +51,31 @@ class Word(Struct, frozen=True):
         return self.text if self.is_static else _unescaped(self.text)
 
 
-Known = Mapping[str, Word]
-"""The variables whose values are known where a word stands."""
+class Room(Struct):
+    """How much of one command may still be filled in, and how many scripts may still be read in it.
 
-_NOTHING: Known = {}
+    A variable may stand in itself, or a thousand times: whoever writes so is not followed for ever.
+    """
+
+    characters: int = 400_000
+    scripts: int = 300
+
+
+class Known(Struct, frozen=True):
+    """The variables whose values are known where a word stands."""
+
+    values: Mapping[str, Word]
+    room: Room
+
+    def get(self, name: str) -> Word | None:
+        """Give the value of a variable; None where it is not known, or where there is no room left."""
+        word = self.values.get(name)
+        if word is not None:
+            self.room.characters -= len(word.text)
+        return word if self.room.characters > 0 else None
+
+
+_NOTHING = Known({}, Room())
 
 
 def word_of(node: Any, known: Known = _NOTHING, *, is_quoted: bool = False) -> Word:
