@@ -6,17 +6,25 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from counterfoil.server.hooks.files import digest_of_text, digests_of, names_any
 from counterfoil.server.hooks.git_push import read_push
 from counterfoil.server.hooks.http_request import read_request
 from counterfoil.server.hooks.rules.rule import CommandRule, EffectRule, EffectRules
 from counterfoil.server.hooks.shell.options import has_option, one_of, plain_words, values_before
-from counterfoil.server.hooks.shell.secret_words import is_secret_name, told_words
+from counterfoil.server.hooks.shell.secret_words import told_words
 from counterfoil.server.hooks.shell.walking import Invocation, Script
 from counterfoil.server.hooks.shell.words import Word
-from counterfoil.store.domain.patterns import lazy_pattern, matches_glob
+from counterfoil.server.hooks.told import (
+    SENDS_STATE,
+    is_around_told,
+    is_place_told,
+    is_readable,
+    is_request_told,
+    pairs_of,
+    told_env,
+)
+from counterfoil.store.domain.patterns import matches_glob
 
 __all__ = ["Effect", "effects_of", "only_reads", "rule_for"]
 
@@ -26,9 +34,6 @@ _LEAVES_ALONE = one_of(
 )
 _OF_BRANCHES = frozenset(("branch", "commit"))
 """State that only git changes."""
-
-_SENDS_STATE = ("deployment", "release")
-"""Kinds of effects that the same words mean otherwise each time."""
 
 _AROUND = ("env", "stdin", "fed_by")
 _LEAVE_ALONE = {
@@ -52,20 +57,6 @@ _ONLY_SHOW = {
     ("kubectl", "config"): one_of("current-context get-contexts get-clusters view"),
 }
 """Subcommands that may choose another place; these words of them only show it."""
-
-_SAYS_NOTHING = one_of(
-    "PATH TERM LANG LANGUAGE LC_ALL LC_CTYPE TZ CI NO_COLOR FORCE_COLOR CLICOLOR PAGER GIT_PAGER GH_PAGER",
-    "MANPAGER EDITOR GIT_EDITOR VISUAL DEBIAN_FRONTEND PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE",
-    "GIT_TERMINAL_PROMPT GH_PROMPT_DISABLED TF_IN_AUTOMATION TF_INPUT HUSKY DOCKER_BUILDKIT",
-    "COMPOSE_DOCKER_CLI_BUILD NPM_CONFIG_LOGLEVEL npm_config_loglevel",
-)
-"""Variables that do not change what is sent, to whom, or where."""
-
-_OF_REQUESTS = one_of(
-    "authorization idempotency-key x-idempotency-key x-request-id x-correlation-id traceparent",
-    "user-agent date cookie",
-)
-"""Headers that are about a request, and not what it says."""
 
 
 class Effect(Struct, frozen=True, kw_only=True):
@@ -217,11 +208,11 @@ def _effect(
             "state": _files(words, rule, invocation, made),
             "is_known": is_known and not _sends_made(invocation, rule, words, made),
             "names": (request.url,),
-            "is_readable": _is_request_told(invocation) and _is_around_told(invocation),
+            "is_readable": is_request_told(invocation) and is_around_told(invocation),
         }
     elif rule.form == "git-push":
         pushed = read_push(invocation)
-        if pushed is None or not _is_place_told(invocation):
+        if pushed is None or not is_place_told(invocation):
             told |= {"target": None, "sent": call, "is_known": False, "is_readable": False}
         else:
             refs = [{"ref": ref, "commit": commit} for ref, commit in pushed.refs]
@@ -248,7 +239,7 @@ def _effect(
             "sent": call,
             "state": _files(words, rule, invocation, made),
             "is_known": is_known and not _sends_made(invocation, rule, words, made),
-            "is_readable": _is_readable(invocation, rule) and _is_around_told(invocation),
+            "is_readable": is_readable(invocation, rule) and is_around_told(invocation),
             "names": names,
         }
         if rule.state:
@@ -293,7 +284,7 @@ def _is_self_contained(
     invocation: Invocation, rule: CommandRule, told: dict[str, Any], script: Script
 ) -> bool:
     """Tell whether an effect's words say all of it, so that no program in front makes it another one."""
-    if rule.form == "git-push" or rule.kind in _SENDS_STATE or rule.files or not told["names"]:
+    if rule.form == "git-push" or rule.kind in SENDS_STATE or rule.files or not told["names"]:
         return False
     if set(told["state"] or ()) - _OF_BRANCHES:
         return False
@@ -303,133 +294,18 @@ def _is_self_contained(
         return False
     if invocation.fed_by or invocation.stdin is not None or invocation.reads is not None:
         return False
-    if not all(
-        word.is_static for word in (*invocation.words, *(value for _, value in _told_env(invocation)))
-    ):
+    if not all(word.is_static for word in (*invocation.words, *(value for _, value in told_env(invocation)))):
         return False
     if rule.form == "http":
-        return not any("@" in text or "<" in text or "file" in name for name, text in _pairs(told["sent"]))
+        return not any("@" in text or "<" in text or "file" in name for name, text in pairs_of(told["sent"]))
     # What looks like a file may be made by what stands in front.
     return not any(mark in word.text for word in invocation.words[1:] for mark in "/.@")
-
-
-def _pairs(sent: dict[str, Any]) -> list[tuple[str, str]]:
-    """Give what a request sends, by the option that says so."""
-    parts = [part if isinstance(part, list) else ["", part] for part in sent.get("data", ())]
-    return [(str(name), str(text)) for name, text in parts]
 
 
 def _files(
     words: Sequence[Word], rule: CommandRule, invocation: Invocation, made: Mapping[str, str | None]
 ) -> dict[str, str] | None:
     return digests_of(words, folder=invocation.folder, patterns=rule.files, made=made) or None
-
-
-def _is_readable(invocation: Invocation, rule: CommandRule) -> bool:
-    """Tell whether what a command sends can be found before it runs."""
-    words = invocation.words
-    if invocation.folder is None and (rule.kind in _SENDS_STATE or rule.files or any(w.reads for w in words)):
-        return False
-    return _is_told(invocation.program, words)
-
-
-def _is_request_told(invocation: Invocation) -> bool:
-    """Tell whether what a request sends can be found: its headers' secrets are not what it is."""
-    request = read_request(replace(invocation, words=_marked(invocation.words)))
-    if request is None:
-        return False
-    if invocation.folder is None and (
-        any(word.reads for word in invocation.words)
-        or any(mark in word.text for word in request.bodies for mark in "@<")
-        or any("file" in name for name, _ in _pairs(request.sent))
-    ):
-        return False
-    texts = [request.method]
-    for _, text in _pairs(request.sent):
-        name = text.partition(":")[0]
-        # HTTPie gives a header as one of its items.
-        if invocation.program in ("curl", "wget") or not _is_about_request(name):
-            texts.append(text)
-    texts += [_LOGIN.sub("//", url) for url in request.sent["urls"]]
-    for header in request.sent.get("headers", ()):
-        name, _, value = header.partition(":")
-        if not _is_about_request(name):
-            texts.append(value)
-    return not any(_is_open(invocation.program, Word(text)) for text in texts)
-
-
-def _is_about_request(header: str) -> bool:
-    """Tell whether a header says nothing of what a request does: a login, or how often it is sent."""
-    return header.lower() in _OF_REQUESTS or is_secret_name(header)
-
-
-def _is_around_told(invocation: Invocation) -> bool:
-    """Tell whether variables set in front, and what is read, are known: secrets among them do not count."""
-    if not all(word.is_told or is_secret_name(name) for name, word in _told_env(invocation)):
-        return False
-    if invocation.stdin is not None and not invocation.stdin.is_told:
-        return False
-    if invocation.reads is not None and (invocation.folder is None or not invocation.reads.is_static):
-        return False
-    return all(
-        _is_told(part.program, part.words[1:]) and _is_around_told(replace(part, fed_by=()))
-        for part in invocation.fed_by
-    )
-
-
-def _is_place_told(invocation: Invocation) -> bool:
-    """Tell whether the variables by which git finds a repository are known."""
-    return all(word.is_static for name, word in invocation.env if name in _REPOSITORIES)
-
-
-_REPOSITORIES = one_of("GIT_DIR GIT_WORK_TREE GIT_COMMON_DIR GIT_NAMESPACE GIT_CONFIG GIT_CONFIG_GLOBAL")
-
-
-def _is_told(program: str, words: Sequence[Word]) -> bool:
-    """Tell whether words say all that they will be, secrets aside, with the content of files."""
-    if all(word.is_told for word in words):
-        return True
-    return not any(_is_filled(text) for text in told_words(program, _marked(words)))
-
-
-def _is_open(program: str, word: Word) -> bool:
-    return any(_is_filled(text) for text in told_words(program, (word,)))
-
-
-def _is_filled(told: Any) -> bool:
-    """Tell whether the shell fills in a part of a text that is no secret."""
-    if not isinstance(told, str) or not any(mark in told for mark in _FILLED):
-        return False
-    rest = re.sub(
-        r"\$(?:(\w+)|\{(\w+)\})", lambda name: "" if is_secret_name(name[1] or name[2]) else "$", told
-    )
-    return any(mark in rest for mark in _FILLED)
-
-
-def _marked(words: Sequence[Word]) -> tuple[Word, ...]:
-    """Give words in which `$` and its like stand only where something is not known."""
-    marked = []
-    for word in words:
-        if word.is_told:
-            marked.append(Word(word.text.translate(_PLAIN)))
-        else:
-            is_marked = any(mark in word.text for mark in _FILLED)
-            marked.append(Word(word.text if is_marked else f"${word.text}"))
-    return tuple(marked)
-
-
-_FILLED = "$`"
-_PLAIN = {ord(mark): "_" for mark in _FILLED}
-_LOGIN = lazy_pattern(r"//[^/@]*@")
-
-
-def _told_env(invocation: Invocation) -> list[tuple[str, Word]]:
-    """Give the variables set in front that may change what is done."""
-    return [
-        (name, word)
-        for name, word in invocation.env
-        if not name.startswith("COUNTERFOIL_") and name not in _SAYS_NOTHING
-    ]
 
 
 def _input(invocation: Invocation) -> tuple[Word, ...]:
@@ -495,7 +371,7 @@ def _canonical(invocation: Invocation) -> dict[str, Any]:
     """Give a program's call in the form that is compared: without quotes and white space, secrets marked."""
     first = invocation.program or invocation.words[0].text
     call: dict[str, Any] = {"words": [first, *told_words(invocation.program, invocation.words[1:])]}
-    env = {name: word.text for name, word in _told_env(invocation)}
+    env = {name: word.text for name, word in told_env(invocation)}
     if env:
         call["env"] = env
     if invocation.folder is not None:
