@@ -498,10 +498,33 @@ WHERE namespace = :namespace AND run = :run AND seq IN (
     SELECT seq FROM events WHERE namespace = :namespace AND run = :run AND operation = :operation)
 ORDER BY seq;
 
+-- name: audit_operation_events
+-- As read_operation_events, for whoever makes do with what is left. Garbled text comes as bytes.
+SELECT * FROM events
+WHERE namespace = :namespace AND run = :run AND seq IN (
+    SELECT seq FROM events WHERE namespace = :namespace AND run = :run AND operation = :operation)
+ORDER BY seq;
+
 -- name: first_event
 -- At most one row: whether the log knows an operation, whatever became of its row.
 SELECT seq FROM events
 WHERE namespace = :namespace AND run = :run AND operation = :operation
+LIMIT 1;
+
+-- name: run_of_log
+-- At most one row: the run whose log knows an operation, whatever became of its row and the run's. It searches each run
+-- once, going from one to the next in the key of the log, since that has no index of operations alone: for ids that are
+-- not there, which are rare.
+WITH RECURSIVE logged(run) AS (
+    SELECT MIN(run) FROM events WHERE namespace = :namespace
+    UNION ALL
+    SELECT (SELECT MIN(events.run) FROM events WHERE events.namespace = :namespace AND events.run > logged.run)
+    FROM logged
+    WHERE logged.run IS NOT NULL)
+SELECT run FROM logged
+WHERE EXISTS (
+    SELECT 1 FROM events
+    WHERE events.namespace = :namespace AND events.run = logged.run AND events.operation = :operation)
 LIMIT 1;
 
 -- name: first_event_of_run
