@@ -7,6 +7,7 @@ import click
 
 from counterfoil.server.faults import fault_text, without_secrets
 from counterfoil.server.logs import logger
+from counterfoil.server.people.advice import fix_for_person
 from counterfoil.server.people.connecting import config, demo, serve
 from counterfoil.server.people.copying import copy
 from counterfoil.server.people.criteria import spec
@@ -153,7 +154,7 @@ def _say_fault(request: Request, fault: Fault) -> int:
         told = json.loads(fault_text(fault))
         write_json({**told, **({"journal": path} if is_about_journal else {})})
     else:
-        _say(request, fault.code, fault.message, fault.fix)
+        _say(request, fault.code, fault.message, fix_for_person(fault))
         if is_about_journal and path not in fault.message:
             tell(f"  journal: {path}")
         for candidate in getattr(fault, "candidates", ()):

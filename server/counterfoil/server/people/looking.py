@@ -7,6 +7,7 @@ import click
 from rich.text import Text
 
 from counterfoil.server.people import rendering as show_
+from counterfoil.server.people.advice import advice
 from counterfoil.server.people.gathering import owners_of, whole_operation, whole_plan, whole_runs
 from counterfoil.server.people.operation_page import operation_page
 from counterfoil.server.people.output import write, write_json
@@ -97,9 +98,10 @@ def plan(request: Request, run: str, *, every: bool) -> int:
         )
     if answer["steps"]:
         parts += [_steps(answer["steps"]), Text("")]
+        verbs = dict.fromkeys((step["next"], step["reason"]) for step in answer["steps"])
         parts += [
-            Text.assemble(show_.plain(f"{reason}: ", "bold"), show_.plain(text))
-            for reason, text in answer["guidances"].items()
+            Text.assemble(show_.plain(f"{next_}, {reason}: ", "bold"), show_.plain(advice(next_, reason)))
+            for next_, reason in verbs
         ]
     elif code == 0:
         parts.append(Text("Nothing is open. `--all` lists what is settled."))

@@ -7,6 +7,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from counterfoil.server.people import rendering as show
+from counterfoil.server.people.advice import advice_on
 
 __all__ = ["operation_page", "summary", "what", "who"]
 
@@ -46,8 +47,8 @@ def operation_page(answer: Mapping[str, Any]) -> list[RenderableType]:
     return parts
 
 
-def summary(answer: Mapping[str, Any]) -> RenderableType:
-    """Give what identifies the operation and says where it stands."""
+def summary(answer: Mapping[str, Any], *, is_advised: bool = True) -> RenderableType:
+    """Give what identifies the operation and says where it stands; `is_advised`, and what a person can do."""
     decision = answer.get("decision")
     return show.facts(
         [
@@ -67,7 +68,7 @@ def summary(answer: Mapping[str, Any]) -> RenderableType:
                 ),
             ),
             ("next", Text.assemble(show.verb(answer["next"]), ": ", show.plain(answer["reason"]))),
-            ("", show.plain(answer["guidance"])),
+            ("", show.plain(advice_on(answer)) if is_advised else None),
             *(("", show.plain(warning, "red")) for warning in answer.get("warnings", ())),
             ("retry at", _optional(show.moment(answer.get("retry_at")))),
             ("look since", _optional(show.moment(answer.get("since")))),
