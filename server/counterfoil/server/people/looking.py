@@ -8,6 +8,7 @@ from rich.text import Text
 
 from counterfoil.server.people import rendering as show_
 from counterfoil.server.people.advice import advice
+from counterfoil.server.people.gaps import Gap, gap_of, gap_words
 from counterfoil.server.people.gathering import owners_of, whole_operation, whole_plan, whole_runs
 from counterfoil.server.people.operation_page import operation_page
 from counterfoil.server.people.output import write, write_json
@@ -75,12 +76,13 @@ def plan(request: Request, run: str, *, every: bool) -> int:
     cannot be read.
     """
 
-    async def work() -> dict[str, Any]:
+    async def work() -> tuple[dict[str, Any], Gap | None]:
         async with request.journal() as journal:
             include = "all" if every else "open"
-            return await whole_plan(journal, request.caller("plan"), run=run, include=include)
+            answer = await whole_plan(journal, request.caller("plan"), run=run, include=include)
+            return answer, await gap_of(journal, answer["run"]["run"])
 
-    answer = anyio.run(work)
+    answer, gap = anyio.run(work)
     code = 1 if answer.get("damaged") else 0
     if request.as_json:
         write_json(answer)
@@ -91,7 +93,10 @@ def plan(request: Request, run: str, *, every: bool) -> int:
         f" as of {show_.moment(answer['as_of'])}: ",
         show_.counts(answer["counts"]),
     )
-    parts: list[Any] = [head, *_standing(answer), Text("")]
+    parts: list[Any] = [head, *_standing(answer)]
+    if gap is not None:
+        parts.append(show_.plain(f"history: {gap_words(gap)}", "bold yellow"))
+    parts.append(Text(""))
     if answer.get("damaged"):
         parts.append(
             Text(f"{answer['damaged']} of them cannot be read: `counterfoil verify` says why.", "bold red")
