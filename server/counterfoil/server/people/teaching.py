@@ -101,7 +101,11 @@ def _keep_json(context: click.Context, _: click.Parameter, value: bool) -> None:
 def with_settings(function: _Decorated) -> _Decorated:
     """Add the options that every command takes; the one nearest to the end of the line counts."""
     texts = {
-        "journal": ("URL", "The journal: sqlite:///PATH, or an absolute PATH."),
+        "journal": (
+            "URL",
+            "The journal: an absolute PATH, ~/PATH, sqlite:////ABSOLUTE/PATH or postgresql://…; "
+            "COUNTERFOIL_JOURNAL and the configuration file take the same.",
+        ),
         "namespace": ("NAME", "The tenant inside the journal."),
         "config": ("FILE", "The configuration file, counterfoil.toml."),
         "log": ("LEVEL", "debug, info, warning or error, on stderr."),
