@@ -23,6 +23,7 @@ from command_line import (
     program,
     state_of,
 )
+from counterfoil.server.people.rendering import counted, size
 from counterfoil.store.domain.commands import Caller, OperationRef, RecordProgress, ResumePlan
 from counterfoil.store.journal import Journal
 from journals import Desk, FakeClock, after, open_desk
@@ -321,3 +322,37 @@ def test_settings_count_before_the_command_and_after_it(
         assert cli(*words).code == 3
     assert cli("--namespace", "another", "runs", "--json").code == 0
     assert parsed(cli("--json", "runs", "--namespace", "another").out)["runs"] == []
+
+
+def test_one_of_something_is_counted_as_one(cli: CommandLine, journal: Path, tmp_path: Path) -> None:
+    async def fill() -> None:
+        clock = FakeClock(time.time_ns() // 1_000, boot=None)
+        async with open_desk(tmp_path, clock=clock) as desk:
+            await Desk(desk.journal, clock, run="one/1", key="post").begin()
+
+    anyio.run(fill)
+    alone = str(tmp_path / "journal.db")
+    assert "of 1 operation in 1 run replayed" in cli("verify", "--journal", alone).out
+    assert "of 5 operations in 3 runs replayed" in cli("verify").out
+    exported = cli("export", "-o", str(tmp_path / "one.jsonl"), "--journal", alone)
+    assert "1 operation in 1 run, 3 events exported" in exported.out + exported.err
+    copied = cli("copy", alone, str(tmp_path / "copy.db"))
+    assert "1 operation and 0 references in 1 run, 1 with one log in both" in " ".join(copied.out.split())
+    assert "FROM is in use: 1 live attempt, 0 runs held." in " ".join(copied.out.split())
+    assert cli("backup", str(tmp_path / "backup.db"), "--journal", alone).code == 0
+    restored = cli("restore", str(tmp_path / "backup.db"), "--journal", str(tmp_path / "restored.db"))
+    assert "1 operation in 1 run" in restored.out
+    assert (size(1), size(2), counted(2, "body", "bodies")) == ("1 byte", "2 bytes", "2 bodies")
+
+
+def test_on_a_fresh_machine_it_is_said_what_makes_a_journal(
+    cli: CommandLine, journal: Path, tmp_path: Path
+) -> None:
+    for name in journal.parent.glob("journal.db*"):
+        name.unlink()
+    for words in (("runs",), ("plan", RUN), ("check",), ("tail",)):
+        answer = cli(*words)
+        assert (answer.code, answer.out) == (3, "")
+        assert answer.err.startswith(f"counterfoil: there is no journal at {journal} yet\n")
+        assert "`counterfoil install CLIENT`" in answer.err
+    assert not journal.exists()

@@ -263,7 +263,11 @@ def _question(shown: Mapping[str, Any], command: GrantAuthority) -> str:
     if command.request is None and "operation" not in shown:
         confirm = "the pattern of the action"
     end = command.expires_at or (f"{command.lasts_seconds:g} s from now" if command.lasts_seconds else None)
-    uses = "any number of operations" if command.max_uses is None else f"{command.max_uses} operations"
+    uses = (
+        "any number of operations"
+        if command.max_uses is None
+        else show.counted(command.max_uses, "operation")
+    )
     bounds = f"It ends: {escape_untrusted(end, limit=60) if end else 'never by itself'}" + (
         "." if "operation" in shown else f"; {uses}."
     )

@@ -99,7 +99,7 @@ async def _examine_file(journal: "Journal", found: Examination) -> None:
         faults = [] if faults == ["ok"] else faults
         if faults:
             found.add(
-                f"the file is corrupt: {len(faults)} faults, the first: {faults[0]}",
+                f"the file is corrupt: {show.counted(len(faults), 'fault')}, the first: {faults[0]}",
                 "stop the servers, keep a copy of the file, restore a backup",
             )
     if facts.get("synchronous") not in (None, "FULL"):
@@ -130,7 +130,7 @@ async def _examine_contents(journal: "Journal", request: Request, found: Examina
             plan = await whole_plan(journal, caller, run=run["run"], include="open")
             if plan.get("damaged"):
                 found.add(
-                    f"{plan['damaged']} operations of run {run['run']} cannot be read",
+                    f"{show.counted(plan['damaged'], 'operation')} of run {run['run']} cannot be read",
                     "stop the servers and run `counterfoil verify`; restore a backup if it finds faults",
                 )
             found.open_questions += [
