@@ -24,9 +24,16 @@ from command_line import (
     state_of,
 )
 from counterfoil.server.people.rendering import counted, size
-from counterfoil.store.domain.commands import Caller, OperationRef, RecordProgress, ResumePlan
+from counterfoil.store.domain.commands import (
+    BeginRun,
+    Caller,
+    OperationRef,
+    PlanStep,
+    RecordProgress,
+    ResumePlan,
+)
 from counterfoil.store.journal import Journal
-from journals import Desk, FakeClock, after, open_desk
+from journals import AGENT, Desk, FakeClock, after, open_desk
 
 __all__ = ["cli", "journal"]
 
@@ -356,3 +363,32 @@ def test_on_a_fresh_machine_it_is_said_what_makes_a_journal(
         assert answer.err.startswith(f"counterfoil: there is no journal at {journal} yet\n")
         assert "`counterfoil install CLIENT`" in answer.err
     assert not journal.exists()
+
+
+def test_what_looks_like_another_effect_is_shown_with_it(
+    cli: CommandLine, journal: Path, tmp_path: Path
+) -> None:
+    effect: dict[str, Any] = {"action": "email.send", "target": "bob@example.org", "args": {"n": 1}}
+
+    async def fill() -> None:
+        clock = FakeClock(time.time_ns() // 1_000, boot=None)
+        async with open_desk(tmp_path, clock=clock) as desk:
+            theirs = Desk(desk.journal, clock, run="one/1", key="K2")
+            await theirs.begin(**effect)
+            await theirs.receipt(external_id="m-1")
+        clock.advance(1)
+        async with open_desk(journal.parent, clock=clock) as desk:
+            step = PlanStep(key="K1", **effect)
+            await desk.journal.begin_run(BeginRun(run="one/1", plan=(step,)), AGENT)
+
+    anyio.run(fill)
+    assert (
+        cli("export", "-o", str(tmp_path / "one.jsonl"), "--journal", str(tmp_path / "journal.db")).code == 0
+    )
+    assert cli("import", str(tmp_path / "one.jsonl")).code == 0
+    page = " ".join(cli("show", "one/1", "K1").out.split())
+    other = state_of(journal, "one/1", "K2")["operation"]
+    assert "next stop: possible_duplicate" in page
+    assert f"looks like K2 ({other}), succeeded: the same fingerprint" in page
+    plan = " ".join(cli("plan", "one/1").out.split())
+    assert "stop, possible_duplicate: It looks like an effect that is on file under another key" in plan

@@ -158,6 +158,9 @@ class Checker:
         return without_none(
             {
                 **(authority_shown(step.authority) if step.outlook.next == "ask" else {}),
+                "duplicates": self._view.present.duplicates(step.duplicates, now)
+                if step.outlook.reason == "possible_duplicate"
+                else None,
                 "action": safe(operation.description.action),
                 "target": safe(operation.description.target),
                 "repeat": None if terms.repeat is None else terms.repeat.value,

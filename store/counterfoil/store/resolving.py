@@ -292,7 +292,7 @@ async def satisfying_in(connection: Connection, place: Mapping[str, str]) -> tup
     return await load_operations(connection, await connection.fetch_all("read_satisfying_operations", place))
 
 
-def look_alike_terms(given: BeginGiven) -> dict[str, str | None]:
+def look_alike_terms(given: BeginGiven | Operation) -> dict[str, str | None]:
     """Give what `look_alikes` compares the operations of a run with."""
     return {
         "namespace": given.namespace,

@@ -69,6 +69,7 @@ def summary(answer: Mapping[str, Any], *, is_advised: bool = True) -> Renderable
             ),
             ("next", Text.assemble(show.verb(answer["next"]), ": ", show.plain(answer["reason"]))),
             ("", show.plain(advice_on(answer)) if is_advised else None),
+            ("looks like", _optional(_duplicates(answer))),
             *(("", show.plain(warning, "red")) for warning in answer.get("warnings", ())),
             ("retry at", _optional(show.moment(answer.get("retry_at")))),
             ("look since", _optional(show.moment(answer.get("since")))),
@@ -80,6 +81,16 @@ def summary(answer: Mapping[str, Any], *, is_advised: bool = True) -> Renderable
             ("as of", show.plain(show.moment(answer["as_of"]))),
         ]
     )
+
+
+def _duplicates(answer: Mapping[str, Any]) -> str | None:
+    """Name the operations that this one may be a second one of, where that stops it."""
+    named = [
+        f"{one['key']} ({one['operation']}), {one['state']}: the same {one['same']}"
+        for one in answer.get("duplicates", ())
+        if "operation" in one
+    ]
+    return "; ".join(named) or None
 
 
 def _optional(value: Any) -> Text | None:

@@ -220,6 +220,23 @@ ORDER BY
     position
 LIMIT 100;
 
+-- name: settled_twins
+-- Operations of a run that are settled and have the fingerprint of another one there that is planned or has failed and
+-- was not made in the same moment. One search for each of these; bounded, as look_alikes is.
+-- Garbled text comes as bytes.
+SELECT twins.* FROM (
+    SELECT id, fingerprint, created_at FROM operations
+    WHERE namespace = :namespace AND run = :run AND key IN (
+        SELECT key FROM operations
+        WHERE namespace = :namespace AND run = :run AND state IN ('planned', 'failed'))) AS waiting
+CROSS JOIN fingerprints
+CROSS JOIN operations AS twins
+WHERE fingerprints.namespace = :namespace AND fingerprints.fingerprint = waiting.fingerprint
+    AND fingerprints.run = :run AND fingerprints.operation <> waiting.id
+    AND twins.namespace = :namespace AND twins.id = fingerprints.operation
+    AND twins.created_at <> waiting.created_at AND twins.state IN ('succeeded', 'timed_out', 'compensated')
+LIMIT 100;
+
 -- name: lost_twin
 -- At most one row: an operation of the run with this fingerprint that was begun and whose row is gone.
 SELECT operation FROM fingerprints
