@@ -66,6 +66,10 @@ def cli(context: click.Context) -> None:
     matched with a receipt after it. Whoever takes an interrupted run up again reads what is done, what is in
     doubt and what may be done now, instead of guessing.
 
+    A run is one execution of a workflow; an operation is one effect in it, such as one mail, and is named by
+    its id (op_…) or by its run and its key. In doubt is what may have happened: an attempt ended, and nobody
+    knows.
+
     Without a command it serves MCP over stdio, as a client starts it.
     """
     if context.invoked_subcommand is None:

@@ -51,10 +51,9 @@ def install(
     """Write into CLIENT's own files how it starts this server, the hooks that it runs, and a skill.
 
     CLIENT is claude-code, codex, gemini or letta-code; for others see `counterfoil config`. Everything else
-    in those files stays as it is, and a file that changes is kept beside it as it was, under its name with
-    `.before-counterfoil-` and the time; `counterfoil uninstall` removes that copy when it has put it back.
-    Installing twice changes nothing more. A journal, namespace or configuration file that is set here is
-    written into it.
+    in those files stays as it is, and beside a file that changes a copy of what it was is kept, and named,
+    until `counterfoil uninstall` has put it back. Installing twice changes nothing more. A journal, namespace
+    or configuration file that is set here is written into it.
     """
     target = TARGETS[client]
     if agents and not target.needs_agent:
@@ -93,9 +92,8 @@ def install(
 def uninstall(request: Request, client: str, *, dry_run: bool) -> int:
     """Take out of CLIENT's files exactly what `install` put there; what you changed since then stays.
 
-    A file that is still as `install` left it becomes what it was before, and the copy beside it
-    (`.before-counterfoil-` and a time) is removed. Copies that are not put back so stay, and are named. The
-    journal is not touched.
+    A file that is still as `install` left it becomes what it was before, and the copy kept beside it is
+    removed. Copies that are not put back so stay, and are named. The journal is not touched.
     """
     folder = data_folder(os.environ)
     changes = work.plan_uninstall(folder, client)

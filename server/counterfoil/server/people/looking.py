@@ -72,8 +72,8 @@ def runs(request: Request, *, every: bool, limit: int) -> int:
 def plan(request: Request, run: str, *, every: bool) -> int:
     """Show the resume plan of RUN: what is in doubt, to be done, waiting or settled.
 
-    It is what an agent gets when it takes the run up again. Exit code 1: there are operations in it that
-    cannot be read.
+    Below the steps stands what you can do about each kind. With --json it is what an agent gets when it takes
+    the run up again. Exit code 1: there are operations in it that cannot be read.
     """
 
     async def work() -> tuple[dict[str, Any], Gap | None]:
@@ -177,7 +177,7 @@ def _what(step: dict[str, Any]) -> Text:
 )
 @click.argument("operation", nargs=-1, required=True, metavar="OPERATION | RUN KEY")
 def show(request: Request, operation: tuple[str, ...]) -> int:
-    """Show all that is on file of one operation.
+    """Show all that is on file of one operation, named by its id or by its run and its key.
 
     State, attempts, receipts, findings, what it is and what was sent, and its history.
     """

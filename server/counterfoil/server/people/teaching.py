@@ -106,8 +106,11 @@ def with_settings(function: _Decorated) -> _Decorated:
             "The journal: an absolute PATH, ~/PATH, sqlite:////ABSOLUTE/PATH or postgresql://…; "
             "COUNTERFOIL_JOURNAL and the configuration file take the same.",
         ),
-        "namespace": ("NAME", "The tenant inside the journal."),
-        "config": ("FILE", "The configuration file, counterfoil.toml."),
+        "namespace": ("NAME", "The tenant inside the journal; default unless set."),
+        "config": (
+            "FILE",
+            "The configuration file; counterfoil.toml in your configuration folder unless set.",
+        ),
         "log": ("LEVEL", "debug, info, warning or error, on stderr."),
     }
     for name, (metavar, text) in reversed(texts.items()):
