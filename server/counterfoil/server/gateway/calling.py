@@ -16,8 +16,8 @@ from counterfoil.server.gateway.holding import Holds
 from counterfoil.server.gateway.naming import Naming
 from counterfoil.server.gateway.passing import Passing
 from counterfoil.server.gateway.recording import Recording
+from counterfoil.server.gateway.servers import Unreachable
 from counterfoil.server.gateway.tooling import KnownTool, Tooling
-from counterfoil.server.gateway.transports import Unreachable
 from counterfoil.server.gateway.upstream import Upstream
 from counterfoil.server.gateway.wish import take_wish
 from counterfoil.server.rules.fitting import misfit

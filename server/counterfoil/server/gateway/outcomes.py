@@ -15,7 +15,7 @@ import mcp_types as types
 from mcp import MCPError
 from msgspec import Struct, field
 
-from counterfoil.server.gateway.transports import Unreachable
+from counterfoil.server.gateway.servers import Unreachable
 from counterfoil.server.gateway.upstream import BadAnswer
 from counterfoil.server.rules.tool_rule import ToolRule
 

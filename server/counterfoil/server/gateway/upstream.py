@@ -20,8 +20,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from msgspec import Struct
 from pydantic import TypeAdapter, ValidationError
 
-from counterfoil.server.gateway.servers import ServerSpec
-from counterfoil.server.gateway.transports import Opened, Transport, Unreachable
+from counterfoil.server.gateway.servers import ServerSpec, Unreachable
+from counterfoil.server.gateway.transports import Opened, Transport
 from counterfoil.server.logs import logger
 
 __all__ = ["BadAnswer", "Introduction", "Questions", "Upstream"]

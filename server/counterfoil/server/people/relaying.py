@@ -30,8 +30,8 @@ def gateway(request: Request, command: tuple[str, ...], *, named_run: str | None
     Calls of tools that act are recorded before they are passed on, and their results after; the same call
     again is answered from the journal. A client starts this in the place of the server itself.
     """
+    from counterfoil.server.gateway.programs import start_programs
     from counterfoil.server.gateway.servers import run_name, server_of_command
-    from counterfoil.server.gateway.serving import serve_gateway
     from counterfoil.server.lifecycle import GATEWAY_PATIENCE_SECONDS, Ending
     from counterfoil.server.opener import journal_opener
     from counterfoil.server.probes.table import ProbeProblem
@@ -50,4 +50,16 @@ def gateway(request: Request, command: tuple[str, ...], *, named_run: str | None
         raise SettingsError(problem.name, problem.problem) from None
     if sys.stdin is not None and sys.stdin.isatty():
         tell("counterfoil: waiting for an MCP client on stdin; a client starts this in place of the server")
-    return serve_gateway(settings, specs, journal_opener(settings), run=run, ending=ending, version=version())
+    # The servers load while we do.
+    started = start_programs(specs)
+    from counterfoil.server.gateway.serving import serve_gateway
+
+    return serve_gateway(
+        settings,
+        specs,
+        journal_opener(settings),
+        run=run,
+        ending=ending,
+        version=version(),
+        started=started,
+    )
