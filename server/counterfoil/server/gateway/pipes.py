@@ -4,20 +4,18 @@ The SDK's own client of this kind hands each message through two tasks and two q
 which costs more than the message itself. Here whoever sends writes, and whoever reads parses.
 """
 
-import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import anyio
-from anyio.abc import TaskGroup
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from counterfoil.server.gateway.programs import Program
+from counterfoil.server.lines import ClientGone, LineReader, LineWriter
 from counterfoil.server.logs import logger
-from counterfoil.server.stdio import LineReader
+from counterfoil.server.stdio_streams import Incoming, MessageStream
 
 __all__ = ["ended_in_order", "speaking"]
 
@@ -30,30 +28,12 @@ _LONGEST_LINE = 1 << 40
 """A result of any size goes through: what bounds it is the server's own."""
 
 
-class _Stream:
-    """What both directions have in common, as the SDK's session uses them."""
-
-    async def aclose(self) -> None:
-        """Do nothing: the pipes are closed with the program."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-
-class _FromProgram(_Stream):
+class _FromProgram(Incoming):
     """What the program says, message by message; a line that is none is given as the error that it is."""
 
     def __init__(self, descriptor: int, *, ended: anyio.Event) -> None:
         self._lines = LineReader(descriptor, longest=_LONGEST_LINE)
         self._ended = ended
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> SessionMessage | Exception:
         line = await self._lines.next_line()
@@ -69,28 +49,13 @@ class _FromProgram(_Stream):
             logger.info("a server said what is no JSON-RPC message")
             return error
 
-    async def receive(self) -> SessionMessage | Exception:
-        """Give the next message.
 
-        Raises:
-            EndOfStream: there is none any more.
-        """
-        try:
-            return await self.__anext__()
-        except StopAsyncIteration:
-            raise anyio.EndOfStream from None
+class _ToProgram(MessageStream):
+    """What is said to the program."""
 
-
-class _ToProgram(_Stream):
-    """What is said to the program. A message goes out whole or not at all, whoever is cancelled meanwhile."""
-
-    def __init__(self, descriptor: int, tasks: TaskGroup, *, ended: anyio.Event) -> None:
-        self._descriptor = descriptor
-        self._tasks = tasks
-        self._ended = ended
-        self._rest = bytearray()
-        self._is_written = anyio.Event()
-        self._is_broken = self._is_closed = False
+    def __init__(self, writer: LineWriter) -> None:
+        self._writer = writer
+        self._is_closed = False
 
     async def send(self, item: SessionMessage, /) -> None:
         """Write a message, and wait until it is in the pipe.
@@ -101,44 +66,16 @@ class _ToProgram(_Stream):
         """
         if self._is_closed:
             raise anyio.ClosedResourceError
-        line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
-        is_first = not self._rest
-        self._rest += line + b"\n"
-        if is_first:
-            self._write()
-            if self._rest and not self._is_broken:
-                self._is_written = anyio.Event()
-                self._tasks.start_soon(self._keep_writing)
-        if self._rest and not self._is_broken:
-            await self._is_written.wait()
-        if self._is_broken:
-            raise anyio.BrokenResourceError
+        try:
+            await self._writer.write_line(
+                item.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+            )
+        except ClientGone:
+            raise anyio.BrokenResourceError from None
 
     async def aclose(self) -> None:
         """Take no more; what was sent still goes out."""
         self._is_closed = True
-
-    async def flushed(self) -> None:
-        """Wait until all is in the pipe, or nobody reads it."""
-        if self._rest and not self._is_broken:
-            await self._is_written.wait()
-
-    async def _keep_writing(self) -> None:
-        while self._rest and not self._is_broken:
-            await anyio.wait_writable(self._descriptor)
-            self._write()
-        self._is_written.set()
-
-    def _write(self) -> None:
-        """Write as much as there is room for."""
-        try:
-            while self._rest:
-                del self._rest[: os.write(self._descriptor, self._rest)]
-        except BlockingIOError:
-            return
-        except OSError:
-            self._is_broken = True
-            self._ended.set()
 
 
 @asynccontextmanager
@@ -151,12 +88,12 @@ async def speaking(start: Callable[[], Program], *, ended: anyio.Event) -> Async
     program = start()
     try:
         async with anyio.create_task_group() as tasks:
-            to_program = _ToProgram(program.to_it, tasks, ended=ended)
+            writer = LineWriter(program.to_it, tasks, on_gone=ended.set)
             try:
-                yield _FromProgram(program.from_it, ended=ended), to_program
+                yield _FromProgram(program.from_it, ended=ended), _ToProgram(writer)
             finally:
                 with anyio.move_on_after(_FLUSHING_SECONDS, shield=True):
-                    await to_program.flushed()
+                    await writer.flushed()
                 tasks.cancel_scope.cancel()
     finally:
         await ended_in_order(program)
