@@ -62,7 +62,6 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     rule: ToolRule
     arguments: Mapping[str, Any]
     wish: Wish = NO_WISH
-    has_output_schema: bool = False
     is_idempotent_by_hint: bool = False
     is_continued: bool = False
     shown_lookup: str | None = None

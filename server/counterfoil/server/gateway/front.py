@@ -276,7 +276,7 @@ async def open_gateway(
             redactor=redactor,
             version=version,
         )
-        tasks.start_soon(recording.keep_trying)
+        tasks.start_soon(recording.keep_up)
         try:
             yield gateway
         finally:

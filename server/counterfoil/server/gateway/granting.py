@@ -81,7 +81,7 @@ class Granting:
                 return await self._performing(journal, call, place, answer, caller)
             if answer["next"] == "skip" and answer["reason"] == "already_succeeded":
                 recorded = await journal.recorded(OperationRef(operation=answer["operation"]))
-                return replayed_reply(answer, recorded, has_output_schema=call.has_output_schema)
+                return replayed_reply(answer, recorded)
             is_open = answer["next"] == "reconcile" and answer["reason"] in ("in_doubt", "receipt_too_weak")
             if not (is_first and is_open and call.rule.lookup is not None):
                 break
@@ -102,7 +102,7 @@ class Granting:
         checked = await journal.check_operation(CheckOperation(ref=ref), caller)
         recorded = await journal.recorded(ref)
         if recorded.state is State.SUCCEEDED:
-            return replayed_reply(checked, recorded, has_output_schema=call.has_output_schema)
+            return replayed_reply(checked, recorded)
         if checked.get("next") == "begin":
             checked = {**checked, "reason": "begin_first" if "attached" in grant.told else "lapsed"}
         return journal_reply(checked, recorded=recorded)
@@ -193,7 +193,7 @@ class Granting:
         checked = await journal.check_operation(CheckOperation(ref=ref), caller)
         recorded = await journal.recorded(ref)
         if recorded.state is State.SUCCEEDED:
-            return replayed_reply(checked, recorded, has_output_schema=call.has_output_schema)
+            return replayed_reply(checked, recorded)
         if checked.get("next") == "begin":
             checked = {**checked, "next": "stop", "reason": "begin_first"}
         return journal_reply(checked, recorded=recorded)

@@ -73,6 +73,8 @@ async def find_place(
     if call.wish != NO_WISH:
         named = (run_of(attendance.run), key)
         attached = next((one for one in live if (one.run, one.key) == named), None)
+    elif not live:
+        attached = None
     else:
         try:
             arguments = journal.hidden(dict(call.arguments))
