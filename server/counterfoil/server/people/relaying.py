@@ -1,6 +1,10 @@
 """Stands before other MCP servers and records what their tools do: `gateway`."""
 
+import os
 import sys
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -8,6 +12,9 @@ from counterfoil.server.people.output import tell
 from counterfoil.server.people.request import Request
 from counterfoil.server.people.teaching import teaching_command
 from counterfoil.server.settings import SettingsError
+
+if TYPE_CHECKING:
+    from counterfoil.server.gateway.programs import Program
 
 __all__ = ["gateway"]
 
@@ -52,6 +59,7 @@ def gateway(request: Request, command: tuple[str, ...], *, named_run: str | None
         tell("counterfoil: waiting for an MCP client on stdin; a client starts this in place of the server")
     # The servers load while we do.
     started = start_programs(specs)
+    ending.stop = partial(_end_at_once, started.values())
     from counterfoil.server.gateway.serving import serve_gateway
 
     return serve_gateway(
@@ -63,3 +71,10 @@ def gateway(request: Request, command: tuple[str, ...], *, named_run: str | None
         version=version(),
         started=started,
     )
+
+
+def _end_at_once(programs: "Iterable[Program]") -> NoReturn:
+    """End before anything is served: nothing is open but the servers' programs."""
+    for program in programs:
+        program.terminate()
+    os._exit(0)
