@@ -9,7 +9,7 @@ from counterfoil.server.gateway.outcomes import Expected
 from counterfoil.server.gateway.wish import NO_WISH, Wish
 from counterfoil.server.rules.tool_rule import ToolRule
 from counterfoil.store.attending import Attendance, Mark, Recorded
-from counterfoil.store.domain.commands import Caller, Json, OperationRef
+from counterfoil.store.domain.commands import BeginOperation, Caller, Json, OperationRef
 from counterfoil.tools.protocol import Journal
 
 __all__ = ["CONNECTION_PREFIX", "GatewayJournal", "Grant", "Send", "ToolCall"]
@@ -42,6 +42,18 @@ class GatewayJournal(Journal, Protocol):
         self, caller: Caller, *, mark: Mark | None = None, run: str | None = None
     ) -> Attendance:
         """Tell where the caller's conversation stands; `run` is its run where that is known."""
+        ...
+
+    async def begin_unattended(
+        self,
+        begin: Callable[[str | None], BeginOperation],
+        caller: Caller,
+        *,
+        mark: Mark,
+        run: str | None,
+        apart_from: str,
+    ) -> dict[str, Any] | Attendance:
+        """Begin an operation, or give the caller's attendance where the call may be its own attempt's."""
         ...
 
     async def recorded(self, ref: OperationRef) -> Recorded:
