@@ -15,7 +15,9 @@ from counterfoil.server.probes.table import from_environment, missing_variables
 
 __all__ = ["Program", "filled", "start_programs"]
 
-_AT_ONCE = 64 * 1024
+_READ_BYTES = 64 * 1024
+_MOST_AT_ONCE = 64
+"""A program that never stops talking must not hold the event loop."""
 
 
 class Program:
@@ -66,10 +68,11 @@ class Program:
             self._stdout.close()
 
     def drain(self) -> None:
-        """Drop what the program has said: one that waits for its reader cannot end."""
+        """Drop some of what the program has said: one that waits for its reader cannot end."""
         with suppress(OSError, ValueError):
-            while self._stdout.read(_AT_ONCE):
-                pass
+            for _ in range(_MOST_AT_ONCE):
+                if not self._stdout.read(_READ_BYTES):
+                    break
 
     def terminate(self) -> None:
         """Ask the program, and all that it started, to end."""
