@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from counterfoil.server.hooks.call import Call, identity_of, likeness_marks, payload_of
 from counterfoil.server.hooks.event import HookEvent
-from counterfoil.server.hooks.fitting import fitting_attempt
+from counterfoil.server.hooks.matching import fitting_attempt
 from counterfoil.server.hooks.saying import blocked, blocked_by_step
 from counterfoil.store.attending_calls import HeldAttempt
 from counterfoil.store.domain.commands import (
