@@ -6,13 +6,23 @@ from typing import Any
 
 import pytest
 
+from counterfoil.store import stored_json
 from counterfoil.store.chain import event_hash
 from counterfoil.store.domain.model import Assurance, Party, State
-from counterfoil.store.rows import to_json
+from counterfoil.store.stored_json import from_json, to_json, write_quickly
 
 ODD = 'é\u2028\x7f\x00\x1b\b\f\n\r\t"\\/</script>\U0001f600'
 
 
+@pytest.fixture(params=["by a process of one call", "by a server"])
+def written(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write as a process of either kind does."""
+    monkeypatch.setattr(stored_json, "_quick", None)
+    if request.param == "by a server":
+        write_quickly()
+
+
+@pytest.mark.usefixtures("written")
 @pytest.mark.parametrize(
     "value",
     [
@@ -24,14 +34,23 @@ ODD = 'é\u2028\x7f\x00\x1b\b\f\n\r\t"\\/</script>\U0001f600'
     ],
 )
 def test_json_is_stored_in_the_form_in_which_older_journals_hold_it(value: Any) -> None:
-    assert to_json(value) == json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    text = to_json(value)
+    assert text == json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    assert from_json(text) == json.loads(text)
 
 
+@pytest.mark.usefixtures("written")
 def test_what_is_no_plain_json_is_not_stored() -> None:
     with pytest.raises(TypeError):
         to_json({"holder": Party(principal="local", conversation=None, connection="c")})
     with pytest.raises(TypeError):
         to_json({"body": b"bytes"})
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1,]", "NaN", "1e999", '"\ud800"', "{}x", "[" * 5_000])
+def test_what_is_no_json_is_not_read(text: str) -> None:
+    with pytest.raises((ValueError, RecursionError)):
+        from_json(text)
 
 
 @pytest.mark.parametrize("text", ["{}", ODD, "\ud800"])

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from counterfoil.server.configuration import SettingsError, read_configuration
+from counterfoil.server.configuration import SettingsError
+from counterfoil.server.configuration_file import read_configuration
 from counterfoil.store.domain.commands import OperationRef
 from gateway.standing import Mail, said, standing, told
 

@@ -14,7 +14,7 @@ from counterfoil.server.hooks.call import call_of, identity_of
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.explaining import explained
 from counterfoil.server.hooks.matching import fitting_attempt
-from counterfoil.server.hooks.rules.reading import merged
+from counterfoil.server.hooks.rules.defaults import merged
 from counterfoil.server.hooks.rules.rule import NO_RULES
 from counterfoil.server.opener import open_from
 from counterfoil.server.settings import load_settings

@@ -10,7 +10,8 @@ import pytest
 from counterfoil.server.hooks.call import call_of
 from counterfoil.server.hooks.event import HookEvent, read_event
 from counterfoil.server.hooks.outcome import Outcome, outcome_of
-from counterfoil.server.hooks.rules.reading import merged, read_rules
+from counterfoil.server.hooks.rules.defaults import merged
+from counterfoil.server.hooks.rules.reading import read_rules
 from counterfoil.server.hooks.rules.rule import NO_RULES
 from hooks.client import Client, at_remote, claude_result, client, commit, git
 

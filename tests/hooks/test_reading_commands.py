@@ -3,14 +3,16 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import fields
 
 from counterfoil.server.hooks import first_look
 from counterfoil.server.hooks.call import Call, call_of, identity_of
 from counterfoil.server.hooks.event import SHELLS, HookEvent
 from counterfoil.server.hooks.first_look import configured_words, is_candidate
-from counterfoil.server.hooks.rules.reading import RuleProblem, default_rules, merged, read_rules
+from counterfoil.server.hooks.rules.defaults import DEFAULT_RULES, merged
+from counterfoil.server.hooks.rules.reading import RuleProblem, read_rules
 from counterfoil.server.hooks.rules.results import find_reference
-from counterfoil.server.hooks.rules.rule import NO_RULES
+from counterfoil.server.hooks.rules.rule import NO_RULES, EffectRule
 from counterfoil.server.hooks.rules.tools import effect_of_tool
 from counterfoil.server.rules.reading import read_tool_rule
 
@@ -412,8 +414,21 @@ def test_a_rule_that_cannot_be_used_is_named(table, named):
     assert problem.value.name == named
 
 
+def test_the_default_rules_are_such_as_an_operator_may_write():
+    def written(rule: EffectRule) -> dict[str, object]:
+        told = {field.name: getattr(rule, field.name) for field in fields(rule)}
+        said = {field.name for field in fields(rule) if told[field.name] != field.default}
+        return {name: list(told[name]) if isinstance(told[name], tuple) else told[name] for name in said}
+
+    tables = {
+        "commands": [written(rule) for rule in DEFAULT_RULES.commands],
+        "tools": [written(rule) for rule in DEFAULT_RULES.tools],
+    }
+    assert read_rules(tables) == DEFAULT_RULES
+
+
 def test_the_first_look_knows_the_words_of_every_default_rule():
-    for rule in default_rules().commands:
+    for rule in DEFAULT_RULES.commands:
         words = " ".join((rule.program, *(word for word in rule.words if word != "*"), "-s --post-data x"))
         assert is_candidate(words.encode(), ()), rule.program
 

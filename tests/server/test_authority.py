@@ -17,7 +17,8 @@ from mcp_types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult
 from command_line import at_terminal, process
 from counterfoil.server.app import build_server
 from counterfoil.server.callers import ClientInfo
-from counterfoil.server.configuration import SettingsError, read_configuration
+from counterfoil.server.configuration import SettingsError
+from counterfoil.server.configuration_file import read_configuration
 from counterfoil.store.domain.states import Policy
 from counterfoil.tools.catalogue import ALL_TOOLS
 from counterfoil.tools.request_authority import REQUEST_AUTHORITY

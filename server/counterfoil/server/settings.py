@@ -6,7 +6,6 @@ written is worse than none.
 """
 
 import os
-import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,11 +21,11 @@ from counterfoil.server.configuration import (
     DuplicateRule,
     ProjectRun,
     SettingsError,
-    read_configuration,
 )
 from counterfoil.server.places import configuration_folder, data_folder, home
 from counterfoil.server.traceparent import traceparent_or_none
 from counterfoil.store.domain.model import ConfiguredGrant
+from counterfoil.store.domain.patterns import lazy_pattern
 from counterfoil.store.limits import Limits
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ __all__ = ["Settings", "SettingsError", "is_namespace", "load_settings"]
 LOG_LEVELS = ("debug", "info", "warning", "error")
 TOOL_SETS = ("core", "all")
 
-_NAMESPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@:/+-]{0,99}")
+_NAMESPACE = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._@:/+-]{0,99}")
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -177,9 +176,14 @@ def _configuration(named: str | None, environ: Mapping[str, str], platform: str)
         path = Path(named).expanduser()
         if not path.is_file():
             raise SettingsError("config", f"there is no file {path}")
-        return read_configuration(path)
-    path = Path(configuration_folder(environ, platform)) / "counterfoil.toml"
-    return read_configuration(path) if path.is_file() else Configuration()
+    else:
+        path = Path(configuration_folder(environ, platform)) / "counterfoil.toml"
+        if not path.is_file():
+            return Configuration()
+    # Loaded where there is a file: a hook, which is started for every call, need not know how to read one.
+    from counterfoil.server.configuration_file import read_configuration
+
+    return read_configuration(path)
 
 
 def _shown(url: str) -> str:
@@ -196,7 +200,7 @@ _FORMS = (
     "an absolute PATH, ~/PATH, sqlite:////ABSOLUTE/PATH, sqlite:///~/PATH or postgresql://USER@HOST/DATABASE"
 )
 _WHY_NOT_RELATIVE = "since each client starts its server in another folder and would open another journal"
-_SHOWABLE = re.compile(r"[^@:?#\x00-\x1f]{1,200}")
+_SHOWABLE = lazy_pattern(r"[^@:?#\x00-\x1f]{1,200}")
 """A path that may be repeated: what holds none of these is no mistyped URL with a password."""
 
 

@@ -1,10 +1,10 @@
 """Reads what W3C Trace Context calls a traceparent: the trace and the span that somebody acts in."""
 
-import re
+from counterfoil.store.domain.patterns import lazy_pattern
 
 __all__ = ["traceparent_or_none"]
 
-_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+_TRACEPARENT = lazy_pattern(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 """Neither the version ff nor an id of zeros leads anywhere."""
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from counterfoil.store.comparing import hides_the_same
+from counterfoil.store.contexts import PreparedContext, context_from, drift_shown
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.begin import BeginFacts, BeginGiven
 from counterfoil.store.domain.context import Drift, compare_contexts
@@ -20,7 +21,6 @@ from counterfoil.store.domain.states import state_of
 from counterfoil.store.domain.untrusted import safe_value
 from counterfoil.store.gaps import gap_in
 from counterfoil.store.preparing import Bodies, Reference
-from counterfoil.store.preparing_runs import PreparedContext, context_from
 from counterfoil.store.presenting import answer_head, value_of, without_none
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import (
@@ -32,7 +32,6 @@ from counterfoil.store.resolving import (
     warnings_of_others,
 )
 from counterfoil.store.rows import load_operation, load_operations, refuse_lost, rows_are_gone, run_from_row
-from counterfoil.store.running import drift_shown
 from counterfoil.store.viewing import Viewer, damage_warning, damaged_shown
 from counterfoil.store.weighing import authority_facts, authority_shown, context_of, set_up_bench, today_of
 

@@ -6,7 +6,6 @@ process that a test starts kill itself there, or wait.
 """
 
 import os
-import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -83,6 +82,8 @@ def _action(text: str) -> Callable[[], None]:
 
 
 def _kill_at(passing: int) -> Callable[[], None]:
+    import signal  # Loaded for a test only: a hook is to load little.
+
     passed = 0
 
     def act() -> None:

@@ -14,6 +14,7 @@ from counterfoil.store.attending import Attendance, Attending, Mark, Recorded
 from counterfoil.store.attending_calls import AttendedCalls
 from counterfoil.store.beginning import Beginning
 from counterfoil.store.commanding import Commanding, check_attempt
+from counterfoil.store.contexts import PreparedContext, prepare_context, save_context
 from counterfoil.store.counting import StateCount, count_operations
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.begin import BeginGiven, decide_begin
@@ -47,20 +48,12 @@ from counterfoil.store.domain.events import Event, EventKind, evolve_run
 from counterfoil.store.domain.failures import decide_failure
 from counterfoil.store.domain.instants import Instant, Reading
 from counterfoil.store.domain.model import Run
-from counterfoil.store.domain.progress import decide_progress
 from counterfoil.store.domain.receipts import decide_receipt
 from counterfoil.store.domain.states import Policy
 from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.journal_identity import JournalIdentity
 from counterfoil.store.limits import Limits
 from counterfoil.store.preparing import Bodies, Preparer
-from counterfoil.store.preparing_runs import (
-    PreparedContext,
-    prepare_context,
-    prepare_progress,
-    prepare_run,
-    prepare_spec,
-)
 from counterfoil.store.presenting import Presenter
 from counterfoil.store.probing import Prober
 from counterfoil.store.protocol import Connection, Database, Work
@@ -70,7 +63,6 @@ from counterfoil.store.resolving import (
     has_decided,
     was_called,
 )
-from counterfoil.store.running import RunKeeping, save_context
 from counterfoil.store.viewing import Viewer, party_of
 from counterfoil.store.writing import caller_text
 
@@ -82,6 +74,7 @@ if TYPE_CHECKING:
     from counterfoil.store.keeping import Keeper
     from counterfoil.store.planning import Planner
     from counterfoil.store.requesting import Requesting
+    from counterfoil.store.running import RunKeeping
     from counterfoil.store.tokening import Bearer, Tokening
     from counterfoil.store.verifying import Verifier
 
@@ -126,7 +119,6 @@ class Journal:
         )
         self._beginning = Beginning(self._view)
         self._commands = Commanding(self._view)
-        self._runs = RunKeeping(self._view)
         self._attending = Attending(self._view)
         self.calls = AttendedCalls(self._view)
 
@@ -145,6 +137,13 @@ class Journal:
         from counterfoil.store.keeping import Keeper
 
         return Keeper(self._view, identity=self.identity)
+
+    @cached_property
+    def _runs(self) -> "RunKeeping":
+        """Begins, holds and finishes whole runs."""
+        from counterfoil.store.running import RunKeeping
+
+        return RunKeeping(self._view)
 
     @cached_property
     def _authorizing(self) -> "Authorizing":
@@ -467,7 +466,9 @@ class Journal:
             InvalidArgument, TooLarge: nothing was recorded.
             JournalUnavailable: nothing was recorded.
         """
-        bodies = Bodies()
+        from counterfoil.store.preparing_runs import prepare_run
+
+        runs, bodies = self._runs, Bodies()
         given = prepare_run(command, prepare=self._prepare, bodies=bodies)
         context = prepare_context(
             None if command.context is None else dict(command.context),
@@ -484,7 +485,7 @@ class Journal:
                 context=None if context is None else context.digest,
                 workflow_version=given.workflow_version,
             )
-            answer = await self._runs.begin(connection, given, context, situation, bodies, text)
+            answer = await runs.begin(connection, given, context, situation, bodies, text)
             return await self._planner.with_first_page(
                 connection, answer, given.run, situation.now.at, situation.party
             )
@@ -498,13 +499,15 @@ class Journal:
             InvalidArgument, TooLarge, NotFound: nothing was recorded.
             JournalUnavailable: nothing was recorded.
         """
-        bodies = Bodies()
+        from counterfoil.store.preparing_runs import prepare_spec
+
+        runs, bodies = self._runs, Bodies()
         name = self._prepare.name(command.run, name="run")
         given = prepare_spec(command.spec, prepare=self._prepare, bodies=bodies)
         caller = self._prepare.caller(caller)
 
         async def work(connection: Connection) -> dict[str, Any]:
-            return await self._runs.set_spec(
+            return await runs.set_spec(
                 connection,
                 name,
                 given,
@@ -522,7 +525,10 @@ class Journal:
             InvalidArgument, TooLarge, NotFound: nothing was recorded.
             JournalUnavailable: NOT recorded; do not send.
         """
-        bodies = Bodies()
+        from counterfoil.store.domain.progress import decide_progress
+        from counterfoil.store.preparing_runs import prepare_progress
+
+        runs, bodies = self._runs, Bodies()
         given = prepare_progress(command, prepare=self._prepare, bodies=bodies)
         caller = self._prepare.caller(caller)
         ref = command.ref
@@ -531,9 +537,7 @@ class Journal:
 
             async def on_run(connection: Connection) -> dict[str, Any]:
                 situation = self._commands.situation(connection, caller)
-                return await self._runs.progress(
-                    connection, name, given, situation, bodies, caller_text(caller)
-                )
+                return await runs.progress(connection, name, given, situation, bodies, caller_text(caller))
 
             return await self.database.write(on_run)
         reference = self._prepare.reference(ref)
@@ -573,10 +577,10 @@ class Journal:
         if command.outcome not in ("completed", "failed", "cancelled"):
             raise InvalidArgument("outcome", "is unknown", accepted='"completed", "failed" or "cancelled"')
         reason = self._prepare.text(command.reason, name="reason")
-        caller = self._prepare.caller(caller)
+        caller, runs = self._prepare.caller(caller), self._runs
 
         async def work(connection: Connection) -> dict[str, Any]:
-            return await self._runs.finish(
+            return await runs.finish(
                 connection,
                 name,
                 command.outcome,
@@ -599,11 +603,11 @@ class Journal:
         if reason is None:
             raise InvalidArgument("reason", "is empty", accepted="why, in a sentence")
         command = replace(command, reason=reason)
-        caller = self._prepare.caller(caller)
+        caller, runs = self._prepare.caller(caller), self._runs
 
         async def work(connection: Connection) -> dict[str, Any]:
             situation = self._commands.situation(connection, caller)
-            return await self._runs.release(connection, name, command, situation, caller_text(caller))
+            return await runs.release(connection, name, command, situation, caller_text(caller))
 
         return await self.database.write(work)
 
@@ -613,10 +617,10 @@ class Journal:
         Raises:
             InvalidArgument, NotFound: which run is meant cannot be told.
         """
-        name = self._prepare.name(run, name="run")
+        name, runs = self._prepare.name(run, name="run"), self._runs
 
         async def work(connection: Connection) -> dict[str, Any]:
-            return await self._runs.hold(connection, name, self._view.now(connection).at)
+            return await runs.hold(connection, name, self._view.now(connection).at)
 
         return await self.database.read(work)
 
@@ -626,10 +630,10 @@ class Journal:
         Raises:
             InvalidArgument, NotFound: which run is meant cannot be told.
         """
-        name = self._prepare.name(run, name="run")
+        name, runs = self._prepare.name(run, name="run"), self._runs
 
         async def work(connection: Connection) -> list[dict[str, Any]]:
-            return await self._runs.criteria(connection, name)
+            return await runs.criteria(connection, name)
 
         return await self.database.read(work)
 

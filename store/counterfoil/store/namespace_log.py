@@ -22,7 +22,7 @@ from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.tokens import Token
 from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.protocol import Connection, Row
-from counterfoil.store.rows import to_json
+from counterfoil.store.stored_json import to_json
 
 __all__ = [
     "accepted_in_log",

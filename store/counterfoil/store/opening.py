@@ -18,6 +18,7 @@ from counterfoil.store.limits import Limits
 from counterfoil.store.probing import Prober
 from counterfoil.store.protocol import Connection, Database, Row
 from counterfoil.store.redact import Redactor
+from counterfoil.store.stored_json import write_quickly
 
 if TYPE_CHECKING:
     from counterfoil.store.postgres.database import PostgresDatabase
@@ -63,6 +64,7 @@ async def open_journal(
         Forbidden: a journal is there, and it does not have the key of `key_of`.
         JournalUnavailable, UnsupportedVersion: it cannot be used, with the reason. Never a silent new one.
     """
+    write_quickly()
     if key_of is not None:
         fresh = replace(fresh, secret=await key_of.database.read(_key))
     fresh_values = {"journal_id": fresh.journal_id, "secret": fresh.secret, "created_at": clock().at}

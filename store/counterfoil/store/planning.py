@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from counterfoil.store.arrivals import arrived_in
+from counterfoil.store.contexts import PreparedContext, drift_shown, prepare_context
 from counterfoil.store.cursors import (
     RunsCursor,
     read_cursor,
@@ -25,12 +26,10 @@ from counterfoil.store.domain.untrusted import escape_untrusted
 from counterfoil.store.errors import InvalidArgument, RunDamaged
 from counterfoil.store.journal_identity import JournalIdentity
 from counterfoil.store.preparing import Bodies
-from counterfoil.store.preparing_runs import PreparedContext, prepare_context
 from counterfoil.store.presenting import answer_head, without_none
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.resolving import criteria_of, no_such_run, satisfying_in
 from counterfoil.store.rows import load_operations, run_from_row
-from counterfoil.store.running import drift_shown
 from counterfoil.store.viewing import ANSWER_ROOM, Viewer, party_of, safe, size_of
 from counterfoil.store.weighing import Bench, barriers_of, context_of, today_of
 

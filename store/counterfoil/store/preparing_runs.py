@@ -1,11 +1,7 @@
 """Brings the commands about runs into normal form; the rest is in `preparing`."""
 
-from msgspec import Struct
-
 from counterfoil.store.domain.begin import BeginGiven
-from counterfoil.store.domain.canonical import canonical_json, digest
-from counterfoil.store.domain.commands import BeginOperation, BeginRun, Criterion, Json, RecordProgress, Spec
-from counterfoil.store.domain.context import normal_context
+from counterfoil.store.domain.commands import BeginOperation, BeginRun, Criterion, RecordProgress, Spec
 from counterfoil.store.domain.criteria import criteria_text
 from counterfoil.store.domain.progress import ProgressFacts
 from counterfoil.store.domain.runs import RunGiven, SpecGiven
@@ -13,9 +9,6 @@ from counterfoil.store.errors import InvalidArgument, TooLarge
 from counterfoil.store.preparing import Bodies, Preparer, attempt_number, duration
 
 __all__ = [
-    "PreparedContext",
-    "context_from",
-    "prepare_context",
     "prepare_progress",
     "prepare_run",
     "prepare_spec",
@@ -26,35 +19,6 @@ MOST_CRITERIA = 500
 
 MOST_STEPS = 500
 """Steps in one begin_run; a longer plan comes in several calls."""
-
-
-class PreparedContext(Struct, frozen=True, kw_only=True):
-    """A context in normal form, with its digest and the text that is stored once."""
-
-    digest: str
-    text: str
-    value: dict[str, Json]
-
-
-def context_from(value: dict[str, Json]) -> PreparedContext:
-    """Give a context in normal form with its digest and text."""
-    text = canonical_json(value)
-    return PreparedContext(digest=digest(text), text=text, value=value)
-
-
-def prepare_context(
-    context: dict[str, Json] | None, *, workflow_version: str | None, prepare: Preparer, bodies: Bodies
-) -> PreparedContext | None:
-    """Normalise a context; the workflow's version, where it is given beside it, is one of its components."""
-    if not context and workflow_version is None:
-        return None
-    whole = dict(context or {})
-    if workflow_version is not None:
-        whole.setdefault("workflow_version", workflow_version)
-    prepare.body(whole, Bodies(), name="context")
-    prepared = context_from(normal_context(prepare.redactor.redact(whole)))
-    bodies.add(prepared.text)
-    return prepared
 
 
 def prepare_run(command: BeginRun, *, prepare: Preparer, bodies: Bodies) -> RunGiven:

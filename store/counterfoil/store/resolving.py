@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 
 from counterfoil.store.domain.begin import BeginGiven
 from counterfoil.store.domain.canonical import digest
@@ -24,8 +23,8 @@ from counterfoil.store.rows import (
     refuse_lost,
     rows_are_gone,
     stand_in_for_lost,
-    to_json,
 )
+from counterfoil.store.stored_json import to_json
 
 __all__ = [
     "as_recorded",
@@ -132,7 +131,7 @@ async def _no_such_operation(connection: Connection, namespace: str, ref: Refere
         return await no_such_run(connection, namespace, ref.run)
     key = ref.key or ""
     rows = await connection.fetch_all("near_keys", {**place, "key": key, "most": _MOST_NEAR})
-    near = get_close_matches(key, [row["key"] for row in rows], n=_MOST_CANDIDATES, cutoff=0.3)
+    near = _nearest(key, [row["key"] for row in rows])
     candidates = [row for row in rows if row["key"] in near] or list(rows[:_MOST_CANDIDATES])
     return NotFound(
         "this run has no operation of that key; nothing was created",
@@ -165,12 +164,19 @@ async def no_such_run(connection: Connection, namespace: str, run: str) -> NotFo
     await refuse_lost(connection, namespace=namespace, run=run)
     rows = await connection.fetch_all("near_runs", {"namespace": namespace, "most": 200})
     names = [row["run"] for row in rows]
-    near = get_close_matches(run, names, n=_MOST_CANDIDATES, cutoff=0.3) or names[:_MOST_CANDIDATES]
+    near = _nearest(run, names) or names[:_MOST_CANDIDATES]
     return NotFound(
         "there is no run of that name; nothing was created",
         fix="use a run that resume_plan lists, or begin_operation to start it",
         candidates=[escape_untrusted(name, limit=200) for name in near],
     )
+
+
+def _nearest(name: str, names: list[str]) -> list[str]:
+    # Loaded where a name is not found; a hook, which is started for every call, never asks.
+    from difflib import get_close_matches
+
+    return get_close_matches(name, names, n=_MOST_CANDIDATES, cutoff=0.3)
 
 
 def _candidate(row: Row) -> str:

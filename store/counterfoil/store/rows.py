@@ -1,12 +1,10 @@
 """Between rows and facts: reads an operation with all that belongs to it, and writes what changed."""
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from operator import attrgetter
 from typing import Any
 
-import orjson
 from msgspec.structs import fields
 
 from counterfoil.store.domain.events import terms_from_data, to_data
@@ -31,6 +29,7 @@ from counterfoil.store.domain.states import deadline_at, state_of
 from counterfoil.store.domain.untrusted import escape_untrusted
 from counterfoil.store.errors import JournalUnavailable, RunDamaged
 from counterfoil.store.protocol import Connection, Row
+from counterfoil.store.stored_json import from_json, to_json
 
 __all__ = [
     "RUN_FACTS",
@@ -44,10 +43,8 @@ __all__ = [
     "save_operation",
     "save_run",
     "stand_in_for_lost",
-    "to_json",
 ]
 
-_AS_JSON_ONLY = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 RUN_FACTS = (
     "finished_as",
     "begun_at",
@@ -73,18 +70,6 @@ RUN_FACTS = (
 
 _RUN_COLUMNS = ("namespace", "run", "workflow", "workflow_version", *RUN_FACTS)
 _PARTS = ("run", "operation", "namespace")
-
-
-def to_json(value: Any) -> str:
-    """Write plain JSON in the one compact form in which the journal stores it: members sorted, no spaces.
-
-    A command writes some twelve such texts. What orjson does not write, integers of more than 64 bits, the
-    standard library does.
-    """
-    try:
-        return orjson.dumps(value, option=_AS_JSON_ONLY).decode()
-    except TypeError:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
 _RUN_NUMBERS = {
@@ -113,7 +98,7 @@ def run_from_row(row: Row) -> Run:
             if not isinstance(value, expected):
                 raise TypeError(name)
         if data["holder"] is not None:
-            data["holder"] = _party(orjson.loads(data["holder"]))
+            data["holder"] = _party(from_json(data["holder"]))
         return Run(**data)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise RunDamaged(escape_untrusted(str(data["run"]), limit=200)) from error
@@ -306,7 +291,7 @@ def _rebuild(
         types = set(map(type, part.values()))
         if bytes in types or (float in types and type(part.get("progress_fraction")) is not float):
             raise ValueError("a value is garbled, or of another type than its column")
-    links, clock = orjson.loads(row["links"]), orjson.loads(row["clock"])
+    links, clock = from_json(row["links"]), from_json(row["clock"])
     if not all(type(part) is list for part in links.values()):
         raise ValueError("links are lists")
     return Operation(
@@ -318,9 +303,9 @@ def _rebuild(
         created_at=row["created_at"],
         updated_at=row["updated_at"],
         since_floor=row["since_floor"],
-        description=Description(**orjson.loads(row["description"])),
-        began=None if row["began"] is None else _party(orjson.loads(row["began"])),
-        terms=terms_from_data(orjson.loads(row["terms"])),
+        description=Description(**from_json(row["description"])),
+        began=None if row["began"] is None else _party(from_json(row["began"])),
+        terms=terms_from_data(from_json(row["terms"])),
         depends_on=tuple(links.get("depends_on", ())),
         satisfies=tuple(links.get("satisfies", ())),
         distinct_from=tuple(links.get("distinct_from", ())),

@@ -5,10 +5,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from counterfoil.store.contexts import PreparedContext, context_from, drift_shown, save_context
 from counterfoil.store.domain.answers import HOLD_ENDED, NOT_HELD
 from counterfoil.store.domain.begin import BeginGiven
 from counterfoil.store.domain.commands import ReleaseRun
-from counterfoil.store.domain.context import Drift, accepted_context, compare_contexts
+from counterfoil.store.domain.context import accepted_context, compare_contexts
 from counterfoil.store.domain.criteria import CriterionState, judge
 from counterfoil.store.domain.drafting import Situation
 from counterfoil.store.domain.events import EventKind, to_data
@@ -29,10 +30,8 @@ from counterfoil.store.domain.runs import (
     decide_set_spec,
 )
 from counterfoil.store.domain.states import state_of
-from counterfoil.store.domain.untrusted import safe_value
 from counterfoil.store.errors import Forbidden
 from counterfoil.store.preparing import Bodies
-from counterfoil.store.preparing_runs import PreparedContext, context_from
 from counterfoil.store.presenting import answer_head
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import (
@@ -48,21 +47,10 @@ from counterfoil.store.viewing import Viewer, safe
 from counterfoil.store.weighing import context_of, today_of
 from counterfoil.store.writing import Change, RunPlace, carry_out
 
-__all__ = ["RunKeeping", "drift_shown"]
+__all__ = ["RunKeeping"]
 
 _MOST_SHOWN = 10
 _NAMELESS = "a session without a name"
-
-
-def drift_shown(drifts: Sequence[Drift]) -> list[dict[str, Any]] | None:
-    """Show what differs, bounded; nothing at all where nothing does."""
-    shown: list[dict[str, Any]] = [
-        {name: safe_value(value, limit=200, items=5, depth=3) for name, value in drift.as_dict().items()}
-        for drift in drifts[: 2 * _MOST_SHOWN]
-    ]
-    if len(drifts) > 2 * _MOST_SHOWN:
-        shown.append({"cut": len(drifts) - 2 * _MOST_SHOWN})
-    return shown or None
 
 
 class RunKeeping:
@@ -442,13 +430,3 @@ class RunKeeping:
             if len(verdict.warnings) > _MOST_SHOWN:
                 answer["warnings"].append(f"and {len(verdict.warnings) - _MOST_SHOWN} more")
         return answer
-
-
-async def save_context(
-    connection: Connection, namespace: str, context: PreparedContext, now: Instant
-) -> None:
-    """Store a context once by its digest."""
-    await connection.execute(
-        "save_context",
-        {"namespace": namespace, "digest": context.digest, "body": context.text, "stored_at": now},
-    )

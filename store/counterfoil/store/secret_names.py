@@ -4,9 +4,10 @@ A name is compared in words (`X-Api-Key`, `apiKey` and `api_key` are `api_key`) 
 that `stripe_api_key` is a secret's and `token_count` is not.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Final
+
+from counterfoil.store.domain.patterns import lazy_pattern
 
 __all__ = ["DEFAULT_NAMES", "WEAK_NAMES", "SecretNames"]
 
@@ -32,11 +33,13 @@ DEFAULT_NAMES: Final[Sequence[str]] = _names(
 )
 """What members are called that hold secrets, in words."""
 
-JOINED_TAIL: Final = re.compile(
-    "(?:password|passwd|passphrase|apikey|secretkey|privatekey|accesskey|clientsecret"
-    "|(?:access|api|auth|bot|refresh|session)token)$"
+JOINED_TAILS: Final = _names(
+    """
+    password passwd passphrase apikey secretkey privatekey accesskey clientsecret
+    accesstoken apitoken authtoken bottoken refreshtoken sessiontoken
+    """
 )
-"""The end of a word that is written together, as in PGPASSWORD."""
+"""The ends of a word that is written together, as in PGPASSWORD; none is the end of another."""
 
 # Written together they are one word, and mean nothing else.
 JOINED_NAMES: Final = frozenset(
@@ -66,7 +69,7 @@ QUERY_NAMES: Final = frozenset(
     {"sig", "signature", "x_amz_signature", "x_goog_signature", "x_amz_credential"}
 )
 
-_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
+_WORD: Final = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
 
 
 def name_words(name: str) -> str:
@@ -79,7 +82,6 @@ def name_words(name: str) -> str:
 
 # The end of a longer name tells as much as the whole.
 _READ_CHARACTERS: Final = 200
-_LONGEST_JOINED: Final = 40
 _LONGEST_LABEL: Final = 40
 
 
@@ -100,12 +102,11 @@ class SecretNames:
         tails = ["_".join(parts[-count:]) for count in range(min(self._longest, len(parts)), 0, -1)]
         known = next((tail for tail in tails if tail in self._names), None)
         if known is None:
-            joined = JOINED_TAIL.search("".join(parts)[-_LONGEST_JOINED:])
-            if joined is not None:
-                known = joined[0]
-            elif parts[-1] in JOINED_NAMES:
+            joined = "".join(parts)
+            known = next((tail for tail in JOINED_TAILS if joined.endswith(tail)), None)
+            if known is None and parts[-1] in JOINED_NAMES:
                 known = parts[-1]
-            else:
+            if known is None:
                 return None
         if known not in self._extra and not INNOCENT_NAMES.isdisjoint(tails):
             return None

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from counterfoil.store.domain.json_numbers import Json
+from counterfoil.store.domain.patterns import lazy_pattern
 from counterfoil.store.secret_forms import COMMON_BEGINNINGS, TOKEN_BEGINNINGS, TOKEN_FORMS, is_plausible
 from counterfoil.store.secret_names import WEAK_NAMES, SecretNames
 
@@ -27,14 +28,14 @@ Span = tuple[int, int, str]
 """Where a secret begins and ends, and its label."""
 
 _PLACEHOLDER_FORM: Final = r"\[redacted:[a-z0-9_]{1,40}:[0-9a-f]{28}\]"
-PLACEHOLDER: Final = re.compile(_PLACEHOLDER_FORM)
-_TOKEN_BEGINNING: Final = re.compile(rf"\[redacted:|{TOKEN_BEGINNINGS}")
-_TOKEN: Final = re.compile(f"(?P<placeholder>{_PLACEHOLDER_FORM})|{TOKEN_FORMS}")
+PLACEHOLDER: Final = lazy_pattern(_PLACEHOLDER_FORM)
+_TOKEN_BEGINNING: Final = lazy_pattern(rf"\[redacted:|{TOKEN_BEGINNINGS}")
+_TOKEN: Final = lazy_pattern(f"(?P<placeholder>{_PLACEHOLDER_FORM})|{TOKEN_FORMS}")
 
-_URL_PASSWORD: Final = re.compile(rf"(?<=://)(?:{_PLACEHOLDER_FORM}|[^/?#\s:@])*+:([^/?#\s]+)@")
+_URL_PASSWORD: Final = lazy_pattern(rf"(?<=://)(?:{_PLACEHOLDER_FORM}|[^/?#\s:@])*+:([^/?#\s]+)@")
 
 # A name and what stands between it and its value: `name=`, `name: `, `"name": "`, `user[name]=`, `--name `.
-_NAME: Final = re.compile(
+_NAME: Final = lazy_pattern(
     rf"(?P<placeholder>{_PLACEHOLDER_FORM})"
     r"|(?P<flag>(?<![A-Za-z0-9_])--?)?(?P<name>(?:(?<![A-Za-z0-9_])|(?<=%[0-9A-Fa-f][0-9A-Fa-f]))[A-Za-z][A-Za-z0-9_-]{1,63})"
     r"(?:(?P<quoted>\\?[\"']\s{0,3}[:=]\s{0,3})"
@@ -42,18 +43,18 @@ _NAME: Final = re.compile(
     r"|\s{0,2}(?P<colon>:(?![:/])[ \t]{0,3})"
     r"|(?(flag)(?P<space>[ \t]{1,3})(?!-)|(?!)))"
 )
-_ASSIGNMENT: Final = re.compile(r"[=:]|%3[Dd]|-[^-\s]*[ \t]")
+_ASSIGNMENT: Final = lazy_pattern(r"[=:]|%3[Dd]|-[^-\s]*[ \t]")
 """One of these stands in whatever assigns; most texts have none."""
-_QUOTED_VALUE: Final = re.compile(
+_QUOTED_VALUE: Final = lazy_pattern(
     r"\\\"(?P<escaped>(?:(?!\\\").)+)"
     r"|\"(?P<double>(?:[^\"\\]|\\.)+)"
     r"|'(?P<single>(?:[^'\\]|\\.)+)",
     re.DOTALL,
 )
-_WORD_BEGINNING: Final = re.compile(r"[^\s&;\"'<>\\]{1,80}")
-_BARE_VALUE: Final = re.compile(r"[^\s&;\"'<>\\]+")
-_LINE_VALUE: Final = re.compile(r"[^\r\n\"'\\]+")
-_SCHEME_WORD: Final = re.compile(
+_WORD_BEGINNING: Final = lazy_pattern(r"[^\s&;\"'<>\\]{1,80}")
+_BARE_VALUE: Final = lazy_pattern(r"[^\s&;\"'<>\\]+")
+_LINE_VALUE: Final = lazy_pattern(r"[^\r\n\"'\\]+")
+_SCHEME_WORD: Final = lazy_pattern(
     r"(?:Bearer|Basic|Token|Digest|ApiKey|Negotiate|AWS4-HMAC-SHA256)[ \t]+", re.IGNORECASE
 )
 _NOT_SECRET: Final = frozenset({"null", "none", "true", "false", "undefined", "nil"})
@@ -68,7 +69,7 @@ def is_placeholder(value: Json) -> bool:
 
 
 # The start of a word is also that after a percent-encoded character.
-_INSIDE_WORD: Final = re.compile(r"(?<!%[0-9A-Fa-f])[A-Za-z0-9]\Z")
+_INSIDE_WORD: Final = lazy_pattern(r"(?<!%[0-9A-Fa-f])[A-Za-z0-9]\Z")
 
 
 def token_spans(text: str) -> Iterable[Span]:

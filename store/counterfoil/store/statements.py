@@ -10,16 +10,16 @@ A dialect may replace a statement in `sql/DIALECT/overrides.sql`; the comment th
 "Differs because". Nothing is converted here: a driver that writes parameters otherwise does so itself.
 """
 
-import re
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from pathlib import Path
 
 from msgspec import Struct
 
+from counterfoil.store.domain.patterns import lazy_pattern
+
 __all__ = ["Statement", "StatementRefused", "Statements", "load_statements", "sql_folder"]
 
-_HEADER = re.compile(r"^--\s*name:\s*(?P<name>\S+)\s*$")
-_NAME = re.compile(r"^[a-z][a-z0-9_]*$")
+_HEADER = lazy_pattern(r"^--\s*name:\s*(?P<name>\S+)\s*$")
+_NAME = lazy_pattern(r"^[a-z][a-z0-9_]*$")
 
 
 class StatementRefused(RuntimeError):
@@ -52,12 +52,12 @@ class Statements(dict[str, Statement]):
         raise StatementRefused(f"there is none of that name; near: {near}", statement=name)
 
 
-def sql_folder() -> Traversable:
-    """Give the folder of SQL files inside the installed package."""
-    return files("counterfoil.store") / "sql"
+def sql_folder() -> Path:
+    """Give the folder of SQL files inside the installed package, which is always one of files."""
+    return Path(__file__).with_name("sql")
 
 
-def load_statements(*, dialect: str, folder: Traversable | None = None) -> Statements:
+def load_statements(*, dialect: str, folder: Path | None = None) -> Statements:
     """Read `queries.sql` and the dialect's `overrides.sql`, if there is one, from `folder`.
 
     Raises:
@@ -83,7 +83,7 @@ def _parse(text: str, source: str) -> dict[str, Statement]:
     name = ""
     lines: list[str] = []
     for line in [*text.splitlines(), "-- name: end_of_file"]:
-        header = _HEADER.match(line)
+        header = _HEADER.match(line) if line.startswith("--") else None
         if header is None:
             lines.append(line)
             continue

@@ -14,7 +14,8 @@ from counterfoil.store.domain.model import Operation, Party, Run
 from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.protocol import Connection
-from counterfoil.store.rows import save_operation, save_run, to_json
+from counterfoil.store.rows import save_operation, save_run
+from counterfoil.store.stored_json import to_json
 
 __all__ = ["Change", "RunPlace", "carry_out", "caller_text", "under_assumptions"]
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ from counterfoil.server.hooks.rules.tools import effect_of_tool, name_words
 from counterfoil.server.hooks.shell.walking import Script, read_script, read_words
 from counterfoil.store.domain.canonical import canonical_json, check_value
 from counterfoil.store.domain.names import normalize_name
+from counterfoil.store.domain.patterns import lazy_pattern
 from counterfoil.store.errors import InvalidArgument
 
 __all__ = ["Call", "call_of", "identity_of", "likeness_marks", "payload_of", "script_of"]
@@ -22,8 +22,8 @@ __all__ = ["Call", "call_of", "identity_of", "likeness_marks", "payload_of", "sc
 _LONGEST_TEXT = 2_000
 _MOST_SENT = 40_000
 _SHORT_TEXT = 200
-_UNREADABLE = re.compile(r"[^A-Za-z0-9._/@:+-]+")
-_PLACEHOLDER = re.compile(r"\[redacted:")
+_UNREADABLE = lazy_pattern(r"[^A-Za-z0-9._/@:+-]+")
+_PLACEHOLDER = lazy_pattern(r"\[redacted:")
 
 _SHELL_SECONDS = 150
 """A shell command that names no time-out of its own is over by then in every client; so is its lease."""

@@ -1,7 +1,6 @@
 """Tells which programs of a command are effects, and what makes each the one that it is."""
 
 from collections.abc import Collection, Sequence
-from fnmatch import fnmatchcase
 from typing import Any
 
 from msgspec import Struct
@@ -14,6 +13,7 @@ from counterfoil.server.hooks.shell.options import has_option, one_of, plain_wor
 from counterfoil.server.hooks.shell.secret_words import told_words
 from counterfoil.server.hooks.shell.walking import Invocation, Script
 from counterfoil.server.hooks.shell.words import Word
+from counterfoil.store.domain.patterns import matches_glob
 
 __all__ = ["Effect", "effects_of", "only_reads", "rule_for"]
 
@@ -76,7 +76,7 @@ def rule_for(invocation: Invocation, rules: EffectRules) -> CommandRule | None:
     if not program:
         return None
     for rule in rules.commands:
-        if fnmatchcase(program, rule.program) and _fits(invocation, rule):
+        if matches_glob(program, rule.program) and _fits(invocation, rule):
             return rule if rule.effect else None
     return None
 
@@ -92,7 +92,7 @@ def _fits(invocation: Invocation, rule: CommandRule) -> bool:
     plain = [word for word in plain if not word.text.startswith("+")]
     if len(plain) < len(rule.words):
         return False
-    if not all(fnmatchcase(word.text, wanted) for word, wanted in zip(plain, rule.words, strict=False)):
+    if not all(matches_glob(word.text, wanted) for word, wanted in zip(plain, rule.words, strict=False)):
         return False
     if any(has_option(words, option) for option in rule.unless):
         return False

@@ -3,6 +3,7 @@
 Whatever goes wrong here is logged and the client goes on, unless a rule says `fail_closed`.
 """
 
+import gc
 import os
 import sys
 
@@ -53,9 +54,31 @@ def run_hook(words: "Sequence[str]") -> int | None:
             return 0
     elif not _has_journal(flags):
         return 0
+    # One call makes no cycles worth finding. Looking for them while rooms are loaded, and once more over all
+    # that there is when the interpreter ends, took a sixth of the whole time.
+    gc.disable()
+    _load_msgspec()
     from counterfoil.server.hooks.handling import handle
 
-    return handle(words[0], raw, flags, dialect)
+    try:
+        return handle(words[0], raw, flags, dialect)
+    finally:
+        gc.freeze()
+
+
+def _load_msgspec() -> None:
+    """Load msgspec so that it takes from `typing` what it would rather take from `typing_extensions`.
+
+    They are the same since Python 3.11, and the latter brings `inspect`, `ast` and `dis` with it. None in
+    `sys.modules` is how Python is told that a module is not there; it is there again for whoever asks next.
+    """
+    if "typing_extensions" in sys.modules:
+        return
+    sys.modules["typing_extensions"] = None  # type: ignore[assignment]
+    try:
+        import msgspec  # noqa: F401
+    finally:
+        del sys.modules["typing_extensions"]
 
 
 def _flags(words: "Sequence[str]") -> "dict[str, str | None] | None":

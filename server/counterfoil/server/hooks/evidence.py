@@ -18,6 +18,7 @@ from counterfoil.server.hooks.rules.rule import CommandRule
 from counterfoil.server.hooks.shell.options import has_option, one_of, plain_words
 from counterfoil.server.hooks.shell.walking import Invocation, Script
 from counterfoil.server.hooks.shell.words import Word
+from counterfoil.store.domain.patterns import lazy_pattern
 
 __all__ = [
     "exit_proves",
@@ -34,17 +35,17 @@ _SILENT = one_of("cd true false : sleep set export unset test [ wait")
 _NEVER_STARTED = (126, 127)
 """What a shell answers when it could not start a program; a program may answer so as well."""
 
-_REPEATS = re.compile(r"(?:^|[\s;&|(])(?:for|while|until|select)\s")
-_GLOB = re.compile(r"[*?{\[]")
+_REPEATS = lazy_pattern(r"(?:^|[\s;&|(])(?:for|while|until|select)\s")
+_GLOB = lazy_pattern(r"[*?{\[]")
 _CURL_SEVERAL = ("--next", "-:", "-K", "--config", "-Z", "--parallel")
 _CURL_AGAIN = ("-L", "--location", "--location-trusted", "--retry", "--retry-all-errors")
 """With these one request is sent several times, or another one after it."""
 
 _FAILS = frozenset(("--fail", "--fail-with-body", "--check-status"))
-_FAILS_CLUSTER = re.compile(r"-[sSkvigLINO#46]*f[sSkvigLINO#46]*")
+_FAILS_CLUSTER = lazy_pattern(r"-[sSkvigLINO#46]*f[sSkvigLINO#46]*")
 """Options by which an HTTP client's end tells of the answer; wget's always does."""
 
-_EXIT = re.compile(r"\A\s*(?:Error: )?(?:Command failed with )?[Ee]xit (?:code|status):? \d{1,3}\b:?")
+_EXIT = lazy_pattern(r"\A\s*(?:Error: )?(?:Command failed with )?[Ee]xit (?:code|status):? \d{1,3}\b:?")
 _GIT_SEVERAL = ("--all", "--branches", "--mirror", "--tags", "--follow-tags", "--recurse-submodules")
 _GIT_TAKES = frozenset(("-o", "--push-option", "--receive-pack", "--exec", "--repo"))
 

@@ -1,6 +1,5 @@
 """Digests of the files that a command sends: the state by which one call is told from the next."""
 
-import glob
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -53,6 +52,8 @@ def _paths(name: str, folder: str) -> list[str]:
 
 
 def _matches(pattern: str, folder: str) -> list[str]:
+    import glob  # Loaded where a word or a rule has one.
+
     found = glob.iglob(os.path.join(glob.escape(folder), pattern), recursive=True)
     return sorted(path for _, path in zip(range(_MOST_FILES), found, strict=False))
 

@@ -1,6 +1,5 @@
 """Handles one event that may be about an effect, or is about a session; the client is never broken by it."""
 
-import logging
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,7 +10,7 @@ from msgspec.structs import replace
 
 from counterfoil.server.hooks.call import Call, call_of
 from counterfoil.server.hooks.event import HookEvent, NotAnEvent, read_event
-from counterfoil.server.hooks.rules.reading import default_rules, merged
+from counterfoil.server.hooks.rules.defaults import DEFAULT_RULES, merged
 from counterfoil.server.hooks.rules.rule import NO_RULES, EffectRules
 from counterfoil.server.hooks.saying import (
     context_output,
@@ -20,10 +19,11 @@ from counterfoil.server.hooks.saying import (
     not_stored,
     unavailable,
 )
-from counterfoil.server.logs import configure_logs, logger
 from counterfoil.store.errors import Fault, JournalUnavailable
 
 if TYPE_CHECKING:
+    from logging import Logger
+
     from counterfoil.server.hooks.dialects import Dialect
     from counterfoil.server.hooks.journaling import HookJournal
     from counterfoil.server.settings import Settings
@@ -35,16 +35,31 @@ _MOST_SECONDS = 25
 _RECEIPT_TRIES = 3
 
 
+class _Log:
+    """What a hook says of itself on stderr; most say nothing, and what writes it is loaded only then."""
+
+    level = "warning"
+
+    def get(self) -> "Logger":
+        """Give the log, set up for the level that the settings name, as soon as they are known."""
+        from counterfoil.server.logs import configure_logs, logger
+
+        configure_logs(self.level)
+        return logger
+
+
+_log = _Log()
+
+
 def handle(name: str, raw: bytes, flags: Mapping[str, str | None], dialect: "Dialect | None" = None) -> int:
     """Handle the event `name` that came as `raw`; give the exit code.
 
     It is 0, and a deny is in the output, except where a client's `dialect` says otherwise.
     """
-    configure_logs("warning")
     try:
         said = _handled(name, raw, flags)
     except Exception as error:
-        logger.error("the hook failed (%s); the call goes on", _code(error), exc_info=_details(error))
+        _log.get().error("the hook failed (%s); the call goes on", _code(error), exc_info=_details(error))
         return 0
     if not said:
         return 0
@@ -66,14 +81,14 @@ def _details(error: Exception) -> Exception | None:
     A journal that cannot be used fails at each effect, and a client shows what a hook prints.
     """
     is_foreseen = isinstance(error, Fault | TimeoutError)
-    return None if is_foreseen and not logger.isEnabledFor(logging.DEBUG) else error
+    return None if is_foreseen and _log.level != "debug" else error
 
 
 def _handled(name: str, raw: bytes, flags: Mapping[str, str | None]) -> str | None:
     try:
         event = read_event(name, raw)
     except NotAnEvent as problem:
-        logger.warning("what the client sent is no event (%s); the call goes on", problem)
+        _log.get().warning("what the client sent is no event (%s); the call goes on", problem)
         return None
     settings, rules, is_strict = _settings(flags)
     if name in ("SessionStart", "PreCompact", "Stop"):
@@ -82,7 +97,7 @@ def _handled(name: str, raw: bytes, flags: Mapping[str, str | None]) -> str | No
         call = call_of(event, rules)
     except Exception as error:
         # What it would have been is not known: whichever rule holds calls back may be its rule.
-        logger.warning("the call could not be read", exc_info=error)
+        _log.get().warning("the call could not be read", exc_info=error)
         code = type(error).__name__
         if name != "PreToolUse":
             return context_output(name, not_stored(code))
@@ -110,9 +125,9 @@ def _settings(flags: Mapping[str, str | None]) -> "tuple[Settings | None, Effect
     try:
         settings = load_settings(flags=flags)
     except SettingsError as error:
-        logger.warning("the configuration cannot be used (%s); the call goes on", error.name)
-        return None, default_rules(), _may_fail_closed(flags)
-    configure_logs(settings.log_level)
+        _log.get().warning("the configuration cannot be used (%s); the call goes on", error.name)
+        return None, DEFAULT_RULES, _may_fail_closed(flags)
+    _log.level = settings.log_level
     return settings, merged(settings.effects or NO_RULES, settings.tool_rules), False
 
 
@@ -136,7 +151,7 @@ def _before(call: Call, event: HookEvent, settings: "Settings", *, fails_closed:
         reason = _asked(event, settings, work)
     except Exception as error:
         code = _code(error)
-        logger.warning("the journal could not be asked (%s)", code, exc_info=_details(error))
+        _log.get().warning("the journal could not be asked (%s)", code, exc_info=_details(error))
         if fails_closed:
             return deny_output(unavailable(code))
         return context_output(event.name, not_begun(code))
@@ -155,7 +170,7 @@ def _after(call: Call, event: HookEvent, settings: "Settings") -> str | None:
             is_hopeless = not (isinstance(error, JournalUnavailable) and error.retryable)
             if attempt < _RECEIPT_TRIES and not is_hopeless:
                 continue
-            logger.warning("the result could not be recorded (%s)", code, exc_info=_details(error))
+            _log.get().warning("the result could not be recorded (%s)", code, exc_info=_details(error))
             return context_output(event.name, not_stored(code))
         return None if told is None else context_output(event.name, told)
     return None
@@ -166,6 +181,7 @@ def _of_session(event: HookEvent, settings: "Settings") -> str | None:
 
     if settings.journal_path is not None and not settings.journal_path.exists():
         return None
+    _log.get()
     told = _asked(
         event, settings, {"SessionStart": at_start, "PreCompact": at_compaction, "Stop": at_stop}[event.name]
     )
@@ -200,6 +216,8 @@ def _asked(
     import asyncio
 
     from counterfoil.server.opener import open_from
+
+    _log.get()  # The driver of PostgreSQL logs too.
 
     async def asked() -> str | None:
         async with asyncio.timeout(_MOST_SECONDS), open_from(wanted) as journal:

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 
 from counterfoil.server.hooks.shell.options import has_option, option_values
 from counterfoil.server.hooks.shell.words import Word
+from counterfoil.store.domain.patterns import lazy_pattern
 
 __all__ = ["answered_status"]
 
-_HEAD = re.compile(r"HTTP/[\d.]+ (\d{3})[^\n]*\n(?:[^\r\n]+\r?\n)*\r?\n")
+_HEAD = lazy_pattern(r"HTTP/[\d.]+ (\d{3})[^\n]*\n(?:[^\r\n]+\r?\n)*\r?\n")
 
 
 def answered_status(words: Sequence[Word], printed: str) -> int | None:

@@ -6,7 +6,6 @@ both say so and the arguments do not speak against it. Where two fit equally wel
 """
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -18,13 +17,14 @@ from counterfoil.store.attending import LiveAttempt
 from counterfoil.store.attending_calls import HeldAttempt
 from counterfoil.store.domain.canonical import canonical_json
 from counterfoil.store.domain.names import fold_target
+from counterfoil.store.domain.patterns import lazy_pattern
 
 __all__ = ["fitting_attempt"]
 
 _FITS, _SAME_ARGS = 1, 2
 """How much a likeness says, the least first."""
 
-_BETWEEN_WORDS = re.compile(r"[\s,;()]+")
+_BETWEEN_WORDS = lazy_pattern(r"[\s,;()]+")
 
 
 def fitting_attempt(

@@ -1,6 +1,5 @@
 """What came of a call, as far as the client tells: succeeded, refused, under way, or nobody knows."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,10 +22,11 @@ from counterfoil.server.hooks.rules.results import (
     is_refusal,
 )
 from counterfoil.server.rules.failures import tells_of_failure
+from counterfoil.store.domain.patterns import lazy_pattern
 
 __all__ = ["Outcome", "outcome_of"]
 
-_EXIT = re.compile(r"\A\s*(?:Error: )?(?:Command failed with )?[Ee]xit (?:code|status):? (\d{1,3})\b")
+_EXIT = lazy_pattern(r"\A\s*(?:Error: )?(?:Command failed with )?[Ee]xit (?:code|status):? (\d{1,3})\b")
 
 
 class Outcome(Struct, frozen=True, kw_only=True):

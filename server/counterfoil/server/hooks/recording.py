@@ -56,7 +56,7 @@ async def record(
     """
     outcome = outcome_of(event, call)
     look = None
-    if outcome.came == "unknown" and attempt is not None:
+    if outcome.came == "unknown" and attempt is not None and _is_push(call):
         from counterfoil.server.hooks.remote import look_at_remote
 
         look = look_at_remote(event, call, outcome, (await journal.recorded(ref)).args)
@@ -88,6 +88,10 @@ async def record(
     )
     has_none = evidence is not None and answer.get("state") == "failed"
     return still_open(answer, came="refused" if has_none else "unknown")
+
+
+def _is_push(call: Call) -> bool:
+    return any(getattr(effect.rule, "form", None) == "git-push" for effect in call.effects)
 
 
 def _proofs(call: Call, event: HookEvent, outcome: Outcome, *, source: str) -> Iterator[_Proof]:

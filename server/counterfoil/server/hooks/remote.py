@@ -1,7 +1,6 @@
 """Looks at the remote after a push whose end tells nothing: what stands there is the truth."""
 
 import os
-import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -12,12 +11,13 @@ from counterfoil.server.hooks.evidence import is_one_effect
 from counterfoil.server.hooks.git_push import Pushed, read_push
 from counterfoil.server.hooks.outcome import Outcome
 from counterfoil.server.hooks.shell.walking import Invocation, Script
+from counterfoil.store.domain.patterns import lazy_pattern
 
 __all__ = ["look_at_remote"]
 
 _LOOK_SECONDS = 10
 
-_BROKEN_OFF = re.compile(
+_BROKEN_OFF = lazy_pattern(
     r"hung up|timed? ?out|broken pipe|RPC failed|early EOF|[Cc]onnection "
     r"(?:reset|closed)|disconnect|Terminated|Killed"
 )

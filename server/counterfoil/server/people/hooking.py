@@ -96,7 +96,7 @@ def _explained(
     from counterfoil.server.hooks.event import HookEvent
     from counterfoil.server.hooks.explaining import explained, foreseen
     from counterfoil.server.hooks.journaling import HookJournal
-    from counterfoil.server.hooks.rules.reading import merged
+    from counterfoil.server.hooks.rules.defaults import merged
     from counterfoil.server.hooks.rules.rule import NO_RULES
 
     try:

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Any
 
 from msgspec import Struct, field
 
 from counterfoil.server.probes.json_path import JsonPath
 from counterfoil.server.probes.json_reading import JsonReading
+from counterfoil.store.domain.patterns import matches_glob
 
 __all__ = ["NO_RULE", "LookupRule", "ReceiptRule", "ToolRule", "rule_for"]
 
@@ -73,6 +73,6 @@ NO_RULE = ToolRule()
 def rule_for(rules: Sequence[ToolRule], *, server: str, tool: str) -> ToolRule:
     """Give the first rule that fits a tool of a server, or the one that says nothing."""
     for rule in rules:
-        if fnmatchcase(server, rule.server) and fnmatchcase(tool, rule.tool):
+        if matches_glob(server, rule.server) and matches_glob(tool, rule.tool):
             return rule
     return NO_RULE

@@ -3,8 +3,9 @@
 One list for the gateway and the hooks; each decides for itself what it makes of a name.
 """
 
-import re
 from collections.abc import Sequence
+
+from counterfoil.store.domain.patterns import lazy_pattern
 
 __all__ = ["ACTING", "JOINING", "OUTWARD", "READING", "is_checking_out", "leading_words", "name_words"]
 
@@ -46,7 +47,7 @@ JOINING = frozenset(("and", "or", "then"))
 _NO_LOOKING = frozenset(("out", "in", "off"))
 """What makes another verb of a reading one: to check out, in or off is no look."""
 
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_WORD = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 def name_words(name: str) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from typing import Final
 from counterfoil.store.domain.characters import describe, first_surrogate
 from counterfoil.store.domain.differences import ABSENT, Difference, Differences, differences, pointer_token
 from counterfoil.store.domain.json_numbers import Json, integer_from_text, integer_text, number_text
+from counterfoil.store.domain.patterns import lazy_pattern
 from counterfoil.store.domain.untrusted import quoted_whole
 from counterfoil.store.errors import InvalidArgument
 
@@ -51,7 +52,7 @@ _ACCEPTED: Final = (
 _PATH_SHOWN: Final = 200
 
 # A whole string (also one that never ends) or one bracket; possessive, so that no text is read twice.
-_STRING_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
+_STRING_OR_BRACKET: Final = lazy_pattern(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}]', re.DOTALL)
 
 
 class _Refusal(Exception):

@@ -4,8 +4,9 @@ The ranges are those of the Unicode properties Default_Ignorable_Code_Point and 
 agree), written out here because `unicodedata` knows neither and changes from one Python to the next.
 """
 
-import re
 import unicodedata
+
+from counterfoil.store.domain.patterns import lazy_pattern
 
 __all__ = ["IGNORABLE", "INVISIBLE", "WHITE_SPACE", "describe", "first_surrogate"]
 
@@ -26,7 +27,7 @@ _BLANK = "\u2800\ufff9-\ufffc\U00013430-\U00013442\U00016fe4\U0001d159"
 INVISIBLE = IGNORABLE + _BLANK
 """All that prints as nothing or as a blank without being white space, as the inside of a character class."""
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = lazy_pattern("[\ud800-\udfff]")
 
 
 def first_surrogate(text: str) -> str | None:

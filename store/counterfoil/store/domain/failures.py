@@ -11,6 +11,7 @@ from counterfoil.store.domain.drafting import Draft, Situation
 from counterfoil.store.domain.events import EventKind
 from counterfoil.store.domain.instants import micros
 from counterfoil.store.domain.model import Attempt, Operation, Outcome, State
+from counterfoil.store.domain.patterns import lazy_pattern
 from counterfoil.store.domain.states import unknown_attempts
 from counterfoil.store.domain.table import Command
 
@@ -20,7 +21,7 @@ _STATUS_NAMES = frozenset(("status", "statuscode", "httpstatus", "httpstatuscode
 _UNSURE_WHEN_REPEATED = frozenset((408, 409, 425, 429))
 """Answers that may speak of the attempt before: a conflict, or a limit, that the first one ran into."""
 
-_STATUS = re.compile(r"\s*(?:HTTP/\S+\s+)?(\d{3})(?!\d)", re.IGNORECASE)
+_STATUS = lazy_pattern(r"\s*(?:HTTP/\S+\s+)?(\d{3})(?!\d)", re.IGNORECASE)
 
 
 class FailureFacts(Struct, frozen=True, kw_only=True):

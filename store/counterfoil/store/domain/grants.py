@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from typing import Any
 
 from msgspec import Struct, field
@@ -21,6 +20,7 @@ from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.json_numbers import Json
 from counterfoil.store.domain.model import Operation
 from counterfoil.store.domain.outlook import Barriers, attempts_used_up
+from counterfoil.store.domain.patterns import lazy_pattern, matches_glob
 from counterfoil.store.errors import InvalidArgument
 
 __all__ = [
@@ -41,7 +41,7 @@ __all__ = [
     "weigh",
 ]
 
-_CONSTRAINT = re.compile(r"(args(?:\.[^\s.=<]+)+)\s*(==|<=)\s*(\S.*)", re.DOTALL)
+_CONSTRAINT = lazy_pattern(r"(args(?:\.[^\s.=<]+)+)\s*(==|<=)\s*(\S.*)", re.DOTALL)
 _CONSTRAINT_FORM = 'args.MEMBER == VALUE or args.MEMBER <= NUMBER, VALUE as JSON: args.currency == "EUR"'
 
 
@@ -239,7 +239,7 @@ def permits(grant: Grant, operation: Operation, facts: AuthorityFacts) -> bool:
     described = operation.description
     if grant.run is not None and grant.run != operation.run:
         return False
-    if not fnmatchcase(facts.principal, grant.subject):
+    if not matches_glob(facts.principal, grant.subject):
         return False
     if grant.operation is not None:
         return (
@@ -249,8 +249,8 @@ def permits(grant: Grant, operation: Operation, facts: AuthorityFacts) -> bool:
             and _constraints_hold(grant, facts.args)
         )
     return (
-        fnmatchcase(described.action, grant.action)
-        and fnmatchcase(described.target or "", grant.target)
+        matches_glob(described.action, grant.action)
+        and matches_glob(described.target or "", grant.target)
         and _constraints_hold(grant, facts.args)
     )
 
@@ -260,7 +260,7 @@ def _was_for_another_effect(grant: Grant, operation: Operation, facts: Authority
     described = operation.description
     return (
         grant.is_for == operation.id
-        and fnmatchcase(facts.principal, grant.subject)
+        and matches_glob(facts.principal, grant.subject)
         and (grant.fingerprint, grant.payload_digest) != (described.fingerprint, described.payload_digest)
     )
 

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from counterfoil.store.domain.canonical import canonical_json
+from counterfoil.store.domain.patterns import lazy_pattern
 
 __all__ = ["idempotency_key", "is_operation_id", "kind_of_id", "operation_id"]
 
@@ -15,7 +16,7 @@ _ID_CHARACTERS: Final = 20  # 100 bits: no two of 10 ** 12 operations meet but w
 # The name space of Counterfoil's idempotency keys. Drawn once; a change would change every key.
 _KEY_NAMESPACE: Final = bytes.fromhex("5d0c9a7e41b84f0fa6d1c7e2903b58f4")
 
-_OPERATION_ID: Final = re.compile(r"op_[a-z2-7]{20}")
+_OPERATION_ID: Final = lazy_pattern(r"op_[a-z2-7]{20}")
 
 
 def operation_id(namespace: str, run: str, key: str) -> str:
@@ -45,7 +46,7 @@ def is_operation_id(text: str) -> bool:
 
 
 _KINDS: Final = tuple(
-    (re.compile(form, re.IGNORECASE), kind)
+    (lazy_pattern(form, re.IGNORECASE), kind)
     for form, kind in (
         (r"op_[a-z0-9]{20}", "an operation id with a letter or digit mistyped"),
         (r"op[_-].{0,60}", "an operation id that was cut or made up"),

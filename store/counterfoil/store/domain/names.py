@@ -3,11 +3,11 @@
 Look-alike letters (Latin and Cyrillic `a`) are not detected.
 """
 
-import re
 import unicodedata
 from typing import Final
 
 from counterfoil.store.domain.characters import IGNORABLE, INVISIBLE, WHITE_SPACE, describe
+from counterfoil.store.domain.patterns import lazy_pattern
 from counterfoil.store.errors import InvalidArgument
 
 __all__ = ["MAX_NAME_CHARACTERS", "fold_spelling", "fold_target", "normalize_name", "targets_overlap"]
@@ -22,10 +22,9 @@ _ACCEPTED: Final = (
     "no control, invisible, bidirectional, variation-selector, private-use or unassigned characters"
 )
 
-_SPACES: Final = re.compile(f"[{WHITE_SPACE}]+")
-_IGNORABLE: Final = re.compile(f"[{IGNORABLE}]+")
-_INVISIBLE: Final = re.compile(f"[{INVISIBLE}]")
-_PLAIN: Final = re.compile(r"[!-~]+(?: [!-~]+)*")
+_SPACES: Final = lazy_pattern(f"[{WHITE_SPACE}]+")
+_IGNORABLE: Final = lazy_pattern(f"[{IGNORABLE}]+")
+_INVISIBLE: Final = lazy_pattern(f"[{INVISIBLE}]")
 
 _REFUSED_KINDS: Final = {
     "Cc": "a control character",
@@ -33,6 +32,12 @@ _REFUSED_KINDS: Final = {
     "Co": "a private-use character",
     "Cn": "an unassigned character",
 }
+
+
+def _is_plain(text: str) -> bool:
+    """Tell whether `text` is printable ASCII with single spaces inside and none at its ends."""
+    is_spaced = text[:1] == " " or text[-1:] == " " or "  " in text
+    return text != "" and text.isascii() and text.isprintable() and not is_spaced
 
 
 def _refused_kind(character: str) -> str | None:
@@ -50,7 +55,7 @@ def normalize_name(text: str, *, field: str) -> str:
     Raises:
         InvalidArgument: naming the refused character as U+XXXX, or the length.
     """
-    if len(text) <= MAX_NAME_CHARACTERS and _PLAIN.fullmatch(text):
+    if len(text) <= MAX_NAME_CHARACTERS and _is_plain(text):
         return text
     if len(text) > _LONGEST_READ:
         raise InvalidArgument(field, f"{len(text)} characters long", accepted=_ACCEPTED)
@@ -68,14 +73,16 @@ def normalize_name(text: str, *, field: str) -> str:
     return name
 
 
-_SCHEME: Final = re.compile(r"(?:[a-z][a-z0-9+.\-]{0,30}://|mailto:)+")
+_SCHEME: Final = lazy_pattern(r"(?:[a-z][a-z0-9+.\-]{0,30}://|mailto:)+")
 _SPACE_OR_SLASH: Final = "/" + "".join(filter(str.isspace, map(chr, range(0x3001))))
-_DISPLAY_NAME: Final = re.compile(r"[^<>]*<([^<>]+)>")
-_LIST_MARK: Final = re.compile(r"([,;])")
+_DISPLAY_NAME: Final = lazy_pattern(r"[^<>]*<([^<>]+)>")
+_LIST_MARK: Final = lazy_pattern(r"([,;])")
 
 
 def _caseless(text: str) -> str:
     """Fold compatibility forms and case until nothing changes (twice is enough by Unicode's definition)."""
+    if text.isascii():
+        return text.casefold()
     for _ in range(3):
         folded = _IGNORABLE.sub("", unicodedata.normalize("NFKC", text).casefold())
         folded = unicodedata.normalize("NFKC", folded)

@@ -4,7 +4,6 @@ The state is derived in the order that STATES.md gives; no other place decides i
 """
 
 from collections.abc import Mapping
-from fnmatch import fnmatchcase
 from typing import TypeVar
 
 from msgspec import Struct, field
@@ -23,6 +22,7 @@ from counterfoil.store.domain.model import (
     State,
 )
 from counterfoil.store.domain.names import fold_spelling
+from counterfoil.store.domain.patterns import matches_glob
 
 __all__ = [
     "BY_DEADLINE",
@@ -101,7 +101,7 @@ class Policy(Struct, frozen=True, kw_only=True):
 
 
 def _matches(pattern: str, text: str) -> bool:
-    return fnmatchcase(text, pattern) or fnmatchcase(fold_spelling(text), pattern.casefold())
+    return matches_glob(text, pattern) or matches_glob(fold_spelling(text), pattern.casefold())
 
 
 def _first_match(rules: tuple[tuple[str, Value], ...], action: str, default: Value) -> Value:

@@ -10,10 +10,11 @@ from typing import Final
 
 from counterfoil.store.domain.characters import INVISIBLE
 from counterfoil.store.domain.json_numbers import Json, integer_text
+from counterfoil.store.domain.patterns import lazy_pattern
 
 __all__ = ["escape_untrusted", "quoted_whole", "safe_value"]
 
-_ACTS = re.compile(f"[\\x00-\\x1f\\x7f-\\x9f\u2028\u2029{INVISIBLE}\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+_ACTS = lazy_pattern(f"[\\x00-\\x1f\\x7f-\\x9f\u2028\u2029{INVISIBLE}\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 # A note about what was cut needs this much room; below it a bare ellipsis has to do.
@@ -37,6 +38,8 @@ def _escape(found: re.Match[str]) -> str:
 def escape_untrusted(text: str, *, limit: int) -> str:
     """Escape `text` and cut it to at most `limit` characters, with a note of how many were left out."""
     if len(text) <= limit:
+        if text.isascii() and text.isprintable():
+            return text
         escaped = _ACTS.sub(_escape, text)
         if len(escaped) <= limit:
             return escaped

@@ -5,7 +5,7 @@ Several servers may start at once: one takes the advisory lock and migrates, the
 
 import re
 from collections.abc import Mapping, Sequence
-from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any
 
 from counterfoil.store.errors import JournalUnavailable
@@ -34,7 +34,7 @@ _IS_THERE = f"""
 _AT = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS at"
 
 
-def load_steps(folder: Traversable | None = None) -> tuple[tuple[str, ...], ...]:
+def load_steps(folder: Path | None = None) -> tuple[tuple[str, ...], ...]:
     """Read the migrations in `folder`, in order: the statements of each.
 
     Raises:

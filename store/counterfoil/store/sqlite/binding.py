@@ -14,13 +14,14 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from counterfoil.store.domain.patterns import lazy_pattern
 from counterfoil.store.statements import Statement, Statements
 
 __all__ = ["Bindings", "Bound", "bind"]
 
 Values = Mapping[str, Any]
 
-_PARAMETER: Final = re.compile(
+_PARAMETER: Final = lazy_pattern(
     r"""(?P<kept>'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/)|:(?P<name>[A-Za-z_]\w*)""", re.DOTALL
 )
 

@@ -15,7 +15,7 @@ from counterfoil.store.sqlite.batch import GroupCommit, Job
 from counterfoil.store.sqlite.binding import Bindings
 from counterfoil.store.sqlite.faults import opening_fault
 from counterfoil.store.sqlite.guard import Guard
-from counterfoil.store.sqlite.migrations import load_migrations
+from counterfoil.store.sqlite.migrations import UnreadMigrations
 from counterfoil.store.sqlite.opening import Opened, configure, prepare, uri_of
 from counterfoil.store.sqlite.place import MOUNTS
 from counterfoil.store.sqlite.transaction import Transaction, drive
@@ -40,7 +40,7 @@ def open_directly(
     wait = LockWait(busy_timeout_seconds)
     opened = prepare(
         path,
-        migrations=load_migrations(),
+        migrations=UnreadMigrations(),
         fresh_values=fresh_values,
         wait=wait,
         sqlite_version=sqlite3.sqlite_version_info,

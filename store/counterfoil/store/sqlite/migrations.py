@@ -1,14 +1,15 @@
 """The numbered steps of a journal's schema: read from `sql/sqlite/NNNN_name.sql`, one transaction each."""
 
-import re
+import os
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from importlib.resources.abc import Traversable
-from typing import Any
+from pathlib import Path
+from typing import Any, overload
 
 from msgspec import Struct
 
+from counterfoil.store.domain.patterns import lazy_pattern
 from counterfoil.store.errors import JournalUnavailable, UnsupportedVersion
 from counterfoil.store.failpoints import failpoint
 from counterfoil.store.sqlite.waiting import LockWait
@@ -17,6 +18,7 @@ from counterfoil.store.statements import sql_folder
 __all__ = [
     "APPLICATION_ID",
     "Migration",
+    "UnreadMigrations",
     "check_schema",
     "check_tables",
     "load_migrations",
@@ -39,7 +41,7 @@ FROM sqlite_master AS entry, pragma_index_info(entry.name) AS part
 WHERE entry.type = 'index'
 ORDER BY entry.name, part.seqno
 """
-_FILE = re.compile(r"^(?P<number>[0-9]{4})_[a-z0-9_]+\.sql$")
+_FILE = lazy_pattern(r"^(?P<number>[0-9]{4})_[a-z0-9_]+\.sql$")
 
 
 class Migration(Struct, frozen=True):
@@ -50,14 +52,14 @@ class Migration(Struct, frozen=True):
     statements: tuple[str, ...]
 
 
-def load_migrations(folder: Traversable | None = None) -> tuple[Migration, ...]:
+def load_migrations(folder: Path | None = None) -> tuple[Migration, ...]:
     """Read the migrations in `folder`, in order.
 
     Raises:
         ValueError: there is none, or the numbers are not 1, 2, 3, …
     """
-    folder = sql_folder() / "sqlite" if folder is None else folder
-    found = sorted(entry.name for entry in folder.iterdir() if _FILE.match(entry.name))
+    folder = _folder() if folder is None else folder
+    found = _names(folder)
     migrations = tuple(
         Migration(int(name[:4]), name, _split((folder / name).read_text(encoding="utf-8"), name))
         for name in found
@@ -65,6 +67,31 @@ def load_migrations(folder: Traversable | None = None) -> tuple[Migration, ...]:
     if not migrations or [step.version for step in migrations] != list(range(1, len(migrations) + 1)):
         raise ValueError(f"migrations must be numbered 0001, 0002, … without a gap; found {found}")
     return migrations
+
+
+class UnreadMigrations(Sequence[Migration]):
+    """This program's migrations, of which none is read before one is asked for: most openings need none."""
+
+    def __init__(self) -> None:
+        self._count = len(_names(_folder()))
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Migration: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Migration]: ...
+    def __getitem__(self, index: int | slice) -> Migration | Sequence[Migration]:
+        return load_migrations()[index]
+
+
+def _folder() -> Path:
+    return sql_folder() / "sqlite"
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(name for name in os.listdir(folder) if _FILE.match(name))
 
 
 def _split(text: str, source: str) -> tuple[str, ...]:

@@ -1,18 +1,12 @@
 """Reads the rules of `[effects]`: every key is known, every value has its type, every fault is named."""
 
 import re
-import tomllib
 from collections.abc import Mapping
-from functools import cache
-from importlib.resources import files
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from counterfoil.server.hooks.rules.rule import CommandRule, EffectRules, ToolRule
 
-if TYPE_CHECKING:
-    from counterfoil.server.rules.tool_rule import ToolRule as SharedToolRule
-
-__all__ = ["RuleProblem", "default_rules", "merged", "read_rules"]
+__all__ = ["RuleProblem", "read_rules"]
 
 _Rule = TypeVar("_Rule", CommandRule, ToolRule)
 
@@ -65,25 +59,6 @@ def read_rules(values: Any) -> EffectRules:
         commands=_rules(CommandRule, "commands", values, needed="program"),
         tools=_rules(ToolRule, "tools", values, needed="tool"),
         fail_closed=_switch("effects.fail_closed", values.get("fail_closed", False)),
-    )
-
-
-@cache
-def default_rules() -> EffectRules:
-    """Give the rules that hold where nobody says otherwise."""
-    text = (files("counterfoil.server.hooks.rules") / "defaults.toml").read_text(encoding="utf-8")
-    return read_rules(tomllib.loads(text)["effects"])
-
-
-def merged(own: EffectRules, shared: "tuple[SharedToolRule, ...]" = ()) -> EffectRules:
-    """Put the operator's rules before the defaults."""
-    defaults = default_rules()
-    return EffectRules(
-        commands=(*own.commands, *defaults.commands),
-        tools=own.tools,
-        shared=shared,
-        default_tools=defaults.tools,
-        fail_closed=own.fail_closed,
     )
 
 

@@ -4,12 +4,12 @@ A client tells a hook nothing of a tool's annotations: whoever wants them heeded
 gateway, or says it in a rule.
 """
 
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from counterfoil.server.hooks.rules.rule import EffectRules, ToolRule
 from counterfoil.server.hooks.shell.options import one_of
 from counterfoil.server.rules.verbs import OUTWARD, is_checking_out, leading_words, name_words
+from counterfoil.store.domain.patterns import matches_glob
 
 if TYPE_CHECKING:
     from counterfoil.server.rules.tool_rule import ToolRule as SharedToolRule
@@ -70,7 +70,7 @@ def effect_of_tool(name: str, rules: EffectRules) -> ToolRule | None:
     if not tool or tool in OWN_TOOLS:
         return None
     for rule in rules.tools:
-        if fnmatchcase(name, rule.tool):
+        if matches_glob(name, rule.tool):
             return rule if rule.effect else None
     if rules.shared:
         shared = _shared_rule(rules, server, tool)
@@ -78,7 +78,7 @@ def effect_of_tool(name: str, rules: EffectRules) -> ToolRule | None:
             is_effect = shared.effect if shared.effect is not None else is_effect_by_name(tool, server=server)
             return _as_tool_rule(shared, name, action=f"{server}.{tool}") if is_effect else None
     for rule in rules.default_tools:
-        if fnmatchcase(name, rule.tool):
+        if matches_glob(name, rule.tool):
             return rule if rule.effect else None
     if not is_effect_by_name(tool, server=server):
         return None

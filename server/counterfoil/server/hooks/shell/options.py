@@ -1,13 +1,13 @@
 """Options of a command: whether one is there, with which value, and which words are none."""
 
-import re
 from collections.abc import Collection, Sequence
 
 from counterfoil.server.hooks.shell.words import Word
+from counterfoil.store.domain.patterns import lazy_pattern
 
 __all__ = ["has_option", "one_of", "option_values", "plain_words", "values_before"]
 
-_CLUSTER = re.compile(r"-[A-Za-z]{2,3}")
+_CLUSTER = lazy_pattern(r"-[A-Za-z]{2,3}")
 
 _TAKES = {
     "git": "-C -c --git-dir --work-tree --namespace --exec-path --config-env",

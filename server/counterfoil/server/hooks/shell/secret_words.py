@@ -11,6 +11,7 @@ from typing import Any
 
 from counterfoil.server.hooks.shell.curl import curl_words
 from counterfoil.server.hooks.shell.words import Word
+from counterfoil.store.domain.patterns import lazy_pattern
 from counterfoil.store.secret_names import DEFAULT_NAMES, SecretNames
 
 __all__ = ["shown_words", "told_words"]
@@ -49,8 +50,8 @@ _LOGINS = {
 
 _COOKIES = {"curl": "-b --cookie"}
 _HTTP = ("curl", "wget", "http", "https")
-_LOGIN_IN_ADDRESS = re.compile(r"((?:[a-z]+://)?[^/?#:@\s]*:)([^/?#@\s]+)@", re.IGNORECASE)
-_ASSIGNED = re.compile(r"([A-Za-z][A-Za-z0-9_.-]{0,80})=")
+_LOGIN_IN_ADDRESS = lazy_pattern(r"((?:[a-z]+://)?[^/?#:@\s]*:)([^/?#@\s]+)@", re.IGNORECASE)
+_ASSIGNED = lazy_pattern(r"([A-Za-z][A-Za-z0-9_.-]{0,80})=")
 
 
 def told_words(program: str, words: Sequence[Word]) -> list[Any]:
@@ -69,7 +70,8 @@ def told_words(program: str, words: Sequence[Word]) -> list[Any]:
         elif _hides_next(option, text, letters=letters, cookies=cookies):
             told.append(_secret(text))
         else:
-            in_address = _LOGIN_IN_ADDRESS.match(text) if program in _HTTP or "://" in text else None
+            may_have_login = "@" in text and (program in _HTTP or "://" in text)
+            in_address = _LOGIN_IN_ADDRESS.match(text) if may_have_login else None
             if in_address is not None and not is_option:
                 told += [in_address[1], _secret(in_address[2])]
                 text = text[in_address.end() - 1 :]

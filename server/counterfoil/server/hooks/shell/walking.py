@@ -5,18 +5,16 @@ is not guessed.
 """
 
 import os
-import re
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
-import tree_sitter
-import tree_sitter_bash
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from counterfoil.server.hooks.shell.grammar import shell_parser
 from counterfoil.server.hooks.shell.words import Word, word_of
 from counterfoil.server.hooks.shell.wrappers import program_of, unwrapped
+from counterfoil.store.domain.patterns import lazy_pattern
 
 __all__ = ["Invocation", "Script", "read_script", "read_words"]
 
@@ -52,7 +50,7 @@ _WORDS = frozenset(
         "brace_expression",
     )
 )
-_KNOWN = re.compile(r"\$\{?(HOME|CLAUDE_PROJECT_DIR)\b\}?")
+_KNOWN = lazy_pattern(r"\$\{?(HOME|CLAUDE_PROJECT_DIR)\b\}?")
 """Variables that a client's shell and its hooks surely have alike."""
 
 _INNER = frozenset(("command_substitution", "process_substitution"))
@@ -107,11 +105,6 @@ def read_words(words: tuple[str, ...], *, folder: str | None) -> Script:
     return Script(invocations=found, is_whole=reader.is_whole)
 
 
-@cache
-def _parser() -> tree_sitter.Parser:
-    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
-
-
 class _Reader(Struct):
     """Walks the tree; each method gives the programs (by number) that succeeded if its part ends with 0."""
 
@@ -125,7 +118,7 @@ class _Reader(Struct):
         if depth > _DEEPEST:
             self.is_whole = False
             return _NOTHING
-        root = _parser().parse(text.encode("utf-8", "replace")).root_node
+        root = shell_parser().parse(text.encode("utf-8", "replace")).root_node
         self.is_whole = self.is_whole and not root.has_error
         return self.sequence(root, depth)
 

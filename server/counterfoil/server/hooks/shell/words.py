@@ -5,11 +5,13 @@ from typing import Any
 
 from msgspec import Struct
 
+from counterfoil.store.domain.patterns import lazy_pattern
+
 __all__ = ["Word", "word_of"]
 
-_IN_QUOTES = re.compile(r"\\([$`\"\\\n])")
-_BARE = re.compile(r"\\(.)", re.DOTALL)
-_ANSI = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|[0-7]{1,3}|.)", re.DOTALL)
+_IN_QUOTES = lazy_pattern(r"\\([$`\"\\\n])")
+_BARE = lazy_pattern(r"\\(.)", re.DOTALL)
+_ANSI = lazy_pattern(r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|[0-7]{1,3}|.)", re.DOTALL)
 _ANSI_LETTERS = {
     "n": "\n",
     "t": "\t",
