@@ -1,13 +1,11 @@
-"""What workers over HTTP carry: callers against workers, on SQLite and PostgreSQL, beside a bare tool.
-
-    uv run python bench/load.py [--callers N] [--workers M] [--seconds S] [--kill-every S] [--folder DIR]
+"""The measuring behind `http.py`: callers against workers, on SQLite and PostgreSQL, beside a bare tool.
 
 Everything is measured in one run, in turn. Each caller begins an operation and records its receipt, without a
 pause; a call counts from its request to its answer. The bare tool is an `echo` of the SDK's `MCPServer`,
 served by uvicorn without sessions and with JSON answers as ours, by as many processes: what the protocol
 alone costs. The callers run in this process and share the machine with the workers. PostgreSQL is made by
 `initdb`, as for the tests. With `--kill-every`, a worker of each is killed (SIGKILL) that often and another
-started.
+started. All callers are one principal, so no rate is set.
 """
 
 import argparse
@@ -61,10 +59,10 @@ def bare_workers(number: int) -> Iterator[list[str]]:
 
 
 def journal_load(
-    journal: str, *, workers: int, callers: int, seconds: float, kill_every: float | None
+    journal: str, *, folder: Path, workers: int, callers: int, seconds: float, kill_every: float | None
 ) -> Load:
     """Load workers over a journal, killing them now and then, and give what came of it."""
-    running = Workers(journal, workers)
+    running = Workers(journal, workers, folder=folder)
     load = Load(workers=running.urls)
 
     async def work() -> None:
@@ -105,10 +103,10 @@ def show(title: str, load: Load, seconds: float) -> None:
     print(f"{title:12} errors: {wrong}; sent again: {again}")
 
 
-def main() -> None:
-    """Measure in turn and print it."""
+def main(description: str | None) -> None:
+    """Read the command line, measure in turn and print it."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--callers", type=int, default=16)
     parser.add_argument("--workers", type=int, default=2)
@@ -121,18 +119,14 @@ def main() -> None:
     how = {"workers": given.workers, "callers": given.callers, "seconds": given.seconds}
     print(f"{given.callers} callers, {given.workers} workers, {given.seconds:.0f} s each")
     show("bare echo", echo_load(**how), given.seconds)
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        load = journal_load(f"sqlite:///{folder}/journal.db", kill_every=given.kill_every, **how)
-        show("SQLite", load, given.seconds)
-    binaries = installed_binaries()
-    if binaries is None:
-        sys.exit("PostgreSQL is not installed (Debian: apt-get install postgresql)")
-    with running_cluster(binaries) as cluster:
-        cluster.run("ALTER SYSTEM SET autovacuum = on")
-        cluster.reload()
-        load = journal_load(cluster.url(cluster.new_database()), kill_every=given.kill_every, **how)
-        show("PostgreSQL", load, given.seconds)
-
-
-if __name__ == "__main__":
-    main()
+    with tempfile.TemporaryDirectory(dir=given.folder) as name:
+        more = {"folder": Path(name), "kill_every": given.kill_every, **how}
+        show("SQLite", journal_load(f"sqlite:///{name}/journal.db", **more), given.seconds)
+        binaries = installed_binaries()
+        if binaries is None:
+            sys.exit("PostgreSQL is not installed (Debian: apt-get install postgresql)")
+        with running_cluster(binaries) as cluster:
+            cluster.run("ALTER SYSTEM SET autovacuum = on")
+            cluster.reload()
+            load = journal_load(cluster.url(cluster.new_database()), **more)
+            show("PostgreSQL", load, given.seconds)

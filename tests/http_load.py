@@ -3,7 +3,7 @@
 Each caller begins an operation, records its receipt, and goes on with the next, each call to the next worker
 in turn, as behind a load balancer. Where a call gets no answer, or one that says to send it again, it is sent
 again with its call id, as agents are told to. Requests are plain JSON of protocol 2026-07-28, so that callers
-cost little beside what they measure. Used by `http/test_load.py` and `bench/load.py`.
+cost little beside what they measure. Used by `http/test_load.py` and `bench/http.py`.
 """
 
 import itertools
@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -32,6 +33,7 @@ _META = {
 _ANSWER_SECONDS = 30
 _PAUSE_SECONDS = 0.1
 _MOST_TRIES = 300
+_NO_RATE = "[http]\ncalls_per_second = 0\n"
 
 
 @dataclass(kw_only=True)
@@ -156,12 +158,16 @@ class Load:
 
 
 class Workers:
-    """Several workers over one journal; the oldest may be killed, and another takes its place."""
+    """Several workers over one journal; the oldest may be killed, and another takes its place.
 
-    def __init__(self, journal: str, number: int) -> None:
-        """Start them."""
+    All callers are one principal here, so these workers set no rate.
+    """
+
+    def __init__(self, journal: str, number: int, *, folder: Path) -> None:
+        """Start them; their configuration lies in `folder`."""
         self._journal = journal
-        self._running = [HttpServer(journal) for _ in range(number)]
+        self._folder = folder
+        self._running = [self._start() for _ in range(number)]
         self.urls = [worker.mcp for worker in self._running]
         self.kills = 0
 
@@ -181,9 +187,12 @@ class Workers:
     def _started(self) -> HttpServer:
         """Start a worker as a supervisor does: once more where the machine was too busy for it to come up."""
         try:
-            return HttpServer(self._journal)
+            return self._start()
         except RuntimeError:
-            return HttpServer(self._journal)
+            return self._start()
+
+    def _start(self) -> HttpServer:
+        return HttpServer(self._journal, configuration=_NO_RATE, folder=self._folder)
 
     def close(self) -> None:
         """End them all."""

@@ -3,6 +3,7 @@
 import io
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -10,11 +11,12 @@ from msgspec.structs import replace
 from counterfoil.store.domain.commands import (
     BeginOperation,
     BeginRun,
+    FindOperations,
     OperationRef,
     ReceiptGiven,
     RecordReceipt,
 )
-from counterfoil.store.errors import TooLarge
+from counterfoil.store.errors import InvalidArgument, TooLarge
 from counterfoil.store.journal import Journal
 from counterfoil.store.spool import read_spool
 from journals import AGENT, ANOTHER, FakeClock, open_test_journal
@@ -70,6 +72,69 @@ async def test_the_run_of_a_conversation_is_the_one_that_it_began_last(
 
     assert (await journal.attendance(AGENT)).run == "run-1"
     assert (await journal.attendance(ANOTHER)).run is None
+
+
+GATEWAY = replace(AGENT, connection="gateway-1")
+MARK = ("counterfoil:gateway", "call:1")
+
+
+async def unattended(journal: Journal, *, run: str | None = "run-1", key: str = "by-gateway") -> Any:
+    """Begin another effect as whoever stands between the agent and its tools does."""
+
+    def begin(held: str | None) -> BeginOperation:
+        return BeginOperation(run=held or "fallback", key=key, action="note.write", args={"key": key})
+
+    return await journal.begin_unattended(
+        begin, GATEWAY, mark=lambda held: MARK, run=run, apart_from="gateway-"
+    )
+
+
+async def test_what_nobody_else_has_begun_is_begun_in_one_go(journal: Journal) -> None:
+    first = await unattended(journal)
+    other = await unattended(journal, key="another")
+
+    assert (first["next"], first["run"], first["key"]) == ("perform", "run-1", "by-gateway")
+    assert (other["next"], other["key"]) == ("perform", "another")
+
+
+async def test_nothing_is_begun_while_the_agent_itself_holds_an_attempt(
+    journal: Journal, clock: FakeClock
+) -> None:
+    await journal.begin_operation(SEND, AGENT)
+    found = await unattended(journal)
+    listed = await journal.find_operations(FindOperations(run="run-1"), AGENT)
+
+    assert [one.key for one in found.live] == ["email:alice"]
+    assert [operation["key"] for operation in listed["operations"]] == ["email:alice"]
+    clock.advance(301)
+    assert (await unattended(journal))["next"] == "perform"
+
+
+async def test_nothing_is_begun_where_the_call_is_marked_at_an_operation(
+    journal: Journal, clock: FakeClock
+) -> None:
+    begun = await journal.begin_operation(SEND, AGENT)
+    mark = ReceiptGiven(attempt=1, system=MARK[0], external_id=MARK[1], final=False, assurance="captured")
+    await journal.record_receipt(RecordReceipt(ref=REF, receipt=mark), AGENT)
+    clock.advance(301)
+
+    assert (await unattended(journal)).marked == begun["operation"]
+
+
+async def test_an_operation_without_a_named_run_is_begun_in_the_run_that_the_caller_holds(
+    journal: Journal,
+) -> None:
+    assert (await unattended(journal, run=None))["run"] == "fallback"
+    await journal.begin_run(BeginRun(run="run-2"), AGENT)
+
+    assert (await unattended(journal, run=None))["run"] == "run-2"
+
+
+async def test_a_begin_that_cannot_be_taken_begins_nothing(journal: Journal) -> None:
+    with pytest.raises(InvalidArgument, match="key"):
+        await unattended(journal, run=None, key="\u202e")
+
+    assert (await unattended(journal))["next"] == "perform"
 
 
 async def test_what_a_tool_answered_is_given_back_whole_and_without_its_secrets(journal: Journal) -> None:

@@ -1,5 +1,6 @@
 """Rows that a disk or a careless program has damaged: held in doubt, told, made anew from a whole log."""
 
+import io
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
@@ -9,9 +10,19 @@ from typing import Any
 import pytest
 
 from conformance.sqlite_journals import damage
-from counterfoil.store.domain.commands import BeginRun, FinishRun, RequestAuthority, VerifyOperation
-from counterfoil.store.errors import JournalUnavailable
-from journals import AGENT, ANOTHER, folder_in_memory, open_desk
+from counterfoil.store.domain.commands import (
+    BeginRun,
+    CheckOperation,
+    FinishRun,
+    OperationRef,
+    ReceiptGiven,
+    RecordReceipt,
+    RequestAuthority,
+    VerifyOperation,
+)
+from counterfoil.store.errors import JournalUnavailable, NotFound
+from counterfoil.store.spool import read_spool
+from journals import AGENT, ANOTHER, as_caller, folder_in_memory, open_desk, plain_sql
 
 pytestmark = pytest.mark.anyio
 
@@ -265,7 +276,8 @@ async def test_a_row_that_is_gone_or_another_is_made_anew_too(folder: Path, sql:
     async with open_desk(folder) as desk:
         assert (await desk.journal.reader.verify()).faults != ()
         if is_gone:
-            for call in (desk.at("alone").begin, desk.at("alone").receipt, desk.at("alone").check):
+            assert (await desk.at("alone").check())["reason"] == "in_doubt"
+            for call in (desk.at("alone").begin, desk.at("alone").receipt):
                 with pytest.raises(JournalUnavailable, match="is in the log and its row is gone") as fault:
                     await call()
                 assert fault.value.recorded is False
@@ -297,3 +309,75 @@ async def test_a_damaged_operation_keeps_its_run_from_being_called_complete(fold
     async with open_desk(folder) as desk:
         (run,) = (await desk.plan(run=None, include="open"))["runs"]
         assert run["counts"] == {"in_doubt": 1, "in_progress": 1, "planned": 1}
+
+
+async def test_an_operation_of_which_only_the_log_is_left_is_in_doubt_however_it_is_named(
+    store: str, tmp_path: Path
+) -> None:
+    async with open_desk(tmp_path) as desk:
+        for key in ("lost", "kept"):
+            await desk.at(key, run="run-2").begin(action="email.send", payload="a body")
+        await desk.at("lost", run="run-2").receipt(external_id="m-1")
+        lost = (await desk.at("lost", run="run-2").check())["operation"]
+    plain_sql(
+        tmp_path / "journal.db",
+        *(f"DELETE FROM {table} WHERE operation = '{lost}'" for table in ("receipts", "attempts")),
+        "DELETE FROM operations WHERE key = 'lost'",
+    )
+    async with open_desk(tmp_path) as desk:
+        by_id, by_key = OperationRef(operation=lost), OperationRef(run="run-2", key="lost")
+        by_reference = CheckOperation(ref=OperationRef(), external_id="m-1")
+        for command in (CheckOperation(ref=by_id, detail="full"), CheckOperation(ref=by_key), by_reference):
+            answer = await desk.journal.check_operation(command, AGENT)
+            assert (answer["next"], answer["reason"], answer["state"]) == (
+                "reconcile",
+                "in_doubt",
+                "in_doubt",
+            )
+            assert (answer["operation"], answer["key"], answer["action"]) == (lost, "lost", "email.send")
+            assert f"what is on record of {lost} cannot be read" in answer["warnings"][0]
+        full = await desk.journal.check_operation(CheckOperation(ref=by_id, detail="full"), AGENT)
+        assert [entry["event"] for entry in full["history"]] == [
+            "operation_created",
+            "terms_fixed",
+            "attempt_granted",
+            "receipt_recorded",
+        ]
+        body = await desk.journal.check_operation(CheckOperation(ref=by_id, detail="payload"), AGENT)
+        assert body["recorded"] is False
+        receipt = RecordReceipt(ref=by_id, receipt=ReceiptGiven(external_id="m-2"))
+        with pytest.raises(JournalUnavailable, match=f"{lost} is in the log and its row is gone"):
+            await desk.journal.record_receipt(receipt, AGENT)
+        for nobody in ("op_" + 20 * "a", "op_" + 20 * "z"):
+            with pytest.raises(NotFound):
+                await desk.journal.check_operation(CheckOperation(ref=OperationRef(operation=nobody)), AGENT)
+
+
+async def test_what_is_left_of_an_operation_is_in_doubt_though_its_log_cannot_be_read_either(
+    store: str, tmp_path: Path
+) -> None:
+    async with open_desk(tmp_path) as desk:
+        lost = (await desk.at("lost").begin())["operation"]
+    plain_sql(
+        tmp_path / "journal.db",
+        "DELETE FROM attempts",
+        "DELETE FROM operations",
+        *(["DELETE FROM runs"] if store == "sqlite" else []),
+        f"UPDATE events SET data = 'no JSON' WHERE operation = '{lost}'",
+    )
+    async with open_desk(tmp_path) as desk:
+        answer = await desk.journal.check_operation(CheckOperation(ref=OperationRef(operation=lost)), AGENT)
+        assert (answer["next"], answer["reason"], answer["run"]) == ("reconcile", "in_doubt", desk.run)
+
+
+async def test_an_import_adds_nothing_to_an_operation_of_which_only_the_log_is_left(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        await desk.at("lost").begin()
+        await desk.at("kept").begin()
+        file = "".join([line async for line in desk.journal.keeper.export()]).encode()
+    damage(tmp_path, "DELETE FROM operations WHERE key = 'lost'")
+    async with open_desk(tmp_path) as desk:
+        before = await desk.journal.reader.tail(limit=100)
+        with pytest.raises(JournalUnavailable, match="is in the log and its row is gone"):
+            await desk.journal.keeper.take_in(read_spool(io.BytesIO(file)), as_caller(AGENT))
+        assert await desk.journal.reader.tail(limit=100) == before

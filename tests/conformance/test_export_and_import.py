@@ -16,6 +16,7 @@ from counterfoil.store.domain.commands import (
     Caller,
     CheckOperation,
     Criterion,
+    FindOperations,
     FinishRun,
     Lookup,
     OperationRef,
@@ -370,6 +371,25 @@ async def test_a_lease_that_lives_elsewhere_is_waited_for_before_a_look_counts(
         assert (await other.journal.reader.verify()).faults == ()
 
 
+async def step_of(desk: Desk, key: str) -> dict[str, Any]:
+    """Give the step of a plan of settled steps too, which is the same as in one of open steps."""
+    (step,) = (step for step in (await desk.plan(include="open"))["steps"] if step["key"] == key)
+    (same,) = (step for step in (await desk.plan(include="all"))["steps"] if step["key"] == key)
+    assert same == step
+    return step
+
+
+async def found(desk: Desk, key: str) -> dict[str, Any]:
+    """Give an operation as a search does."""
+    search = FindOperations(run=desk.run)
+    (entry,) = (
+        each
+        for each in (await desk.journal.find_operations(search, AGENT))["operations"]
+        if each["key"] == key
+    )
+    return entry
+
+
 @pytest.mark.parametrize("kind", ["planned", "failed"])
 @pytest.mark.parametrize("there", ["in_progress", "in_doubt", "disputed", "succeeded"])
 async def test_a_look_alike_that_an_import_brought_stops_what_was_planned_or_failed_here(
@@ -385,6 +405,7 @@ async def test_a_look_alike_that_an_import_brought_stops_what_was_planned_or_fai
         else:
             await here.begin(**effect)
             await here.failure("none", evidence={"status": 400})
+        reason = "first_attempt" if kind == "planned" else "retry_after_failure"
         clock.advance(1)
         elsewhere = desk.at("K2")
         await elsewhere.begin(lookup=LOOKUP, **effect)
@@ -394,8 +415,14 @@ async def test_a_look_alike_that_an_import_brought_stops_what_was_planned_or_fai
             await elsewhere.failure("none", evidence={"status": 400})
         if there in ("disputed", "succeeded"):
             await elsewhere.receipt(external_id="m-2")
+        assert words(await here.check()) == f"begin {reason}"
         await take(other, await exported(desk))
         before = await log_of(other)
+        for look in (here.check, lambda: step_of(other, "K1"), lambda: found(other, "K1")):
+            seen = await look()
+            assert words(seen) == "stop possible_duplicate"
+            named = [(each["key"], each["state"], each["same"]) for each in seen.get("duplicates", ())]
+            assert named in ([("K2", there, "fingerprint")], [])
         stopped = await here.begin(**effect)
         assert words(stopped) == "stop possible_duplicate"
         assert [(each["key"], each["state"], each["same"]) for each in stopped["duplicates"]] == [
@@ -403,13 +430,14 @@ async def test_a_look_alike_that_an_import_brought_stops_what_was_planned_or_fai
         ]
         assert await log_of(other) == before
         told_apart = await here.begin(distinct_from=(stopped["duplicates"][0]["operation"],), **effect)
-        reason = "first_attempt" if kind == "planned" else "retry_after_failure"
         cannot_be_set_aside = there in ("in_doubt", "disputed")
         expected = "stop possible_duplicate" if cannot_be_set_aside else f"perform {reason}"
         assert words(told_apart) == expected
         if there == "in_doubt":
             clock.advance(301)
             await other.at("K2").reconcile("not_performed", as_of=clock.text)
+            for look in (here.check, lambda: step_of(other, "K1"), lambda: found(other, "K1")):
+                assert words(await look()) == f"begin {reason}"
             assert words(await here.begin(**effect)) == f"perform {reason}"
 
 
@@ -429,6 +457,10 @@ async def test_an_undoing_that_an_import_brought_stops_a_second_one_in_another_r
         await elsewhere.begin(target="undo-2", compensates=undone)
         await elsewhere.failure("unknown")
         await take(other, await exported(desk))
+        for look in (here.check, lambda: step_of(here, "undo-1")):
+            seen = await look()
+            assert words(seen) == "stop possible_duplicate"
+            assert [each["same"] for each in seen["duplicates"]] == ["compensates"]
         stopped = await here.begin(target="undo-1", compensates=undone)
         assert words(stopped) == "stop possible_duplicate"
         assert [each["same"] for each in stopped["duplicates"]] == ["compensates"]
@@ -443,6 +475,8 @@ async def test_what_was_told_apart_or_planned_side_by_side_stops_nothing(tmp_pat
         clock.advance(1)
         first = await desk.at("K2").begin(**effect)
         await desk.at("K2").failure("unknown")
+        assert words(await step_of(desk, "K1")) == "begin first_attempt"
+        assert words(await desk.at("K1").check()) == "begin first_attempt"
         assert words(await desk.at("K1").begin(**effect)) == "perform first_attempt"
         await desk.at("K1").failure("none", evidence={"status": 400})
         assert words(await desk.at("K1").begin(**effect)) == "perform retry_after_failure"
@@ -454,6 +488,8 @@ async def test_what_was_told_apart_or_planned_side_by_side_stops_nothing(tmp_pat
             "operation"
         ]
         await desk.at("L2", run="run-2").begin(distinct_from=(one,), **effect)
+        assert words(await step_of(other, "L1")) == "begin retry_after_failure"
+        assert words(await other.check()) == "begin retry_after_failure"
         assert words(await other.begin(**effect)) == "perform retry_after_failure"
         assert first["next"] == "perform"
 

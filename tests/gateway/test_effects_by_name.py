@@ -6,7 +6,7 @@ import pytest
 
 from counterfoil.server.rules.call import describe_call
 from counterfoil.server.rules.effects import has_effect
-from counterfoil.server.rules.fitting import misfit
+from counterfoil.server.rules.misfits import misfit
 from counterfoil.server.rules.tool_rule import NO_RULE, ToolRule
 from counterfoil.store.limits import Limits
 

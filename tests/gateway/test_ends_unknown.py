@@ -9,7 +9,7 @@ import mcp_types as types
 import pytest
 from mcp import MCPError
 
-from counterfoil.store.errors import JournalUnavailable
+from counterfoil.store.errors import InvalidArgument, JournalUnavailable
 from gateway.standing import Handler, Mail, Stand, said, standing, told
 
 pytestmark = pytest.mark.anyio
@@ -160,6 +160,36 @@ async def test_an_error_text_is_believed_only_in_the_words_written_before_a_tool
 
 
 @pytest.mark.parametrize(
+    ("text", "structured", "state"),
+    [
+        ("Error: the card was declined", None, "in_doubt"),
+        ("Failed to send", {"id": "m-1"}, "in_doubt"),
+        ('{"status": 500, "message": "upstream"}', None, "in_doubt"),
+        ("done", {"status": 503}, "in_doubt"),
+        ("done", {"success": False}, "in_doubt"),
+        ("done", {"error": {"code": 7}}, "in_doubt"),
+        ("sent; the error rate is 0", {"status": 202, "error": None, "errors": []}, "succeeded"),
+        ('{"status": "sent"}', None, "succeeded"),
+        ("Error: over quota, nothing was sent", None, "failed"),
+    ],
+)
+async def test_a_result_that_calls_itself_a_failure_is_no_success_though_it_is_not_marked_as_an_error(
+    tmp_path: Path, text: str, structured: Any, state: str
+) -> None:
+    async def answer(given: dict[str, Any]) -> Any:
+        return said(text, structured_content=structured)
+
+    rules = [{"tool": "send_mail", "refused": ["^Error: over quota"]}]
+    mail = Mail(handlers={"send_mail": answer})
+    async with standing(tmp_path, mail, rules=rules) as stand, stand.client() as client:
+        result = await client.call_tool("send_mail", ALICE)
+
+        assert (result.is_error, result.content[0].text) == (False, text)
+        assert told(result).get("reason") == {"in_doubt": "in_doubt"}.get(state, "recorded")
+        assert await states(stand) == [state]
+
+
+@pytest.mark.parametrize(
     "message", ["the ledger is invalid", "Unknown tool: charge", "Unknown tool: pay at 9"]
 )
 async def test_a_tool_that_is_not_listed_may_have_run_where_its_server_does_not_say_that_there_is_none(
@@ -228,11 +258,38 @@ async def test_a_receipt_that_cannot_be_recorded_is_said_to_be_missing_and_leave
     assert (result.is_error, told(result)["reason"]) == (False, "journal_unavailable")
     assert (told(result)["recorded"], "next" in told(result)) == (False, False)
     assert [part.text[:30] for part in result.content] == ["sent 1", "[counterfoil: The call was pas"]
-    assert "NOT stored" in result.content[1].text
+    assert "The effect HAPPENED, and its receipt is NOT stored" in result.content[1].text
+    assert "tries again" in result.content[1].text
     assert told(result)["operation"] in result.content[1].text
     assert '"code":"journal_unavailable"' in refused.content[0].text
     assert '"reason":"in_doubt"' in again.content[0].text
     assert mail.sent == [ALICE]
+
+
+async def test_a_receipt_that_the_journal_refuses_is_said_to_be_missing_for_good(tmp_path: Path) -> None:
+    async def refuse(*_: Any) -> Any:
+        raise InvalidArgument("receipt", "is none", accepted="another")
+
+    async with standing(tmp_path) as stand, stand.client() as client:
+        stand.journal.record_receipt = refuse  # type: ignore[method-assign]
+        result = await client.call_tool("send_mail", ALICE)
+
+        assert (told(result)["recorded"], told(result)["reason"]) == (False, "invalid_argument")
+        assert "The effect HAPPENED, and its receipt is NOT stored" in result.content[1].text
+        assert "does not try again" in result.content[1].text
+
+
+async def test_an_error_that_could_not_be_recorded_is_not_said_to_be_an_effect(tmp_path: Path) -> None:
+    async def fail(given: dict[str, Any]) -> Any:
+        return said("no", is_error=True)
+
+    mail = Mail(handlers={"send_mail": fail})
+    async with standing(tmp_path, mail) as stand, stand.client() as client:
+        stand.journal.record_failure = full  # type: ignore[method-assign]
+        result = await client.call_tool("send_mail", ALICE)
+
+        assert "What became of this call is NOT stored" in result.content[1].text
+        assert "HAPPENED" not in result.content[1].text
 
 
 async def test_a_receipt_that_could_not_be_recorded_is_recorded_once_the_journal_can(tmp_path: Path) -> None:

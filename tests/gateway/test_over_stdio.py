@@ -154,6 +154,25 @@ def test_a_later_process_answers_from_the_journal(tmp_path: Path) -> None:
     assert sent(tmp_path) == [ALICE]
 
 
+def test_the_server_starts_with_the_gateway_and_ends_with_it_though_nobody_spoke(tmp_path: Path) -> None:
+    with GatewayProcess(tmp_path) as gateway:
+        wait_for((tmp_path / "pid").exists)
+        code, seconds = gateway.end_by()
+
+    assert (code, seconds < 8) == (0, True)
+    wait_for(lambda: not is_running(int((tmp_path / "pid").read_text())))
+
+
+def test_a_server_that_outlives_the_end_of_its_stdin_is_ended(tmp_path: Path) -> None:
+    (tmp_path / "failure").write_text("stay")
+    with GatewayProcess(tmp_path) as gateway:
+        gateway.initialize()
+        code, seconds = gateway.end_by()
+
+    assert (code, seconds < 8) == (0, True)
+    wait_for(lambda: not is_running(int((tmp_path / "pid").read_text())))
+
+
 def test_a_server_that_cannot_be_started_costs_its_calls_and_not_the_gateway(tmp_path: Path) -> None:
     class Absent(StdioProcess):
         program = ("-m", "counterfoil.server")

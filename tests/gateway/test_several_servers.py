@@ -13,8 +13,7 @@ from mcp.client._memory import InMemoryTransport
 
 from counterfoil.server.callers import ClientInfo
 from counterfoil.server.gateway.front import open_gateway
-from counterfoil.server.gateway.servers import ServerSpec
-from counterfoil.server.gateway.transports import Unreachable
+from counterfoil.server.gateway.servers import ServerSpec, Unreachable
 from gateway.standing import Mail, told
 from journals import open_test_journal
 

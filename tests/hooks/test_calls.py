@@ -13,7 +13,7 @@ import pytest
 from counterfoil.server.hooks.call import call_of, identity_of
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.explaining import explained
-from counterfoil.server.hooks.fitting import fitting_attempt
+from counterfoil.server.hooks.matching import fitting_attempt
 from counterfoil.server.hooks.rules.defaults import merged
 from counterfoil.server.hooks.rules.rule import NO_RULES
 from counterfoil.server.opener import open_from

@@ -15,7 +15,8 @@ from jsonschema import Draft202012Validator
 
 from counterfoil.server.app import build_server
 from counterfoil.server.callers import ClientInfo
-from counterfoil.server.stdio import LineReader, LineWriter, serve_streams
+from counterfoil.server.lines import LineReader, LineWriter
+from counterfoil.server.stdio import serve_streams
 from counterfoil.store.journal import Journal
 from counterfoil.tools.schema import output_schema
 from hostile.fields import TOOLS, minimal
@@ -158,7 +159,7 @@ async def _wire(server: Any) -> AsyncIterator[Wire]:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(serve_streams, server, stdin, stdout)
         try:
-            yield Wire(LineReader(from_server), LineWriter(to_server))
+            yield Wire(LineReader(from_server), LineWriter(to_server, tasks))
         finally:
             os.close(to_server)
     for descriptor in (stdin, stdout, from_server):

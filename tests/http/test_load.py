@@ -24,7 +24,7 @@ SECONDS, KILL_EVERY_SECONDS = (600.0, 30.0) if LONG else (5.0, 1.5)
 async def test_what_was_answered_is_on_file_whoever_was_killed(tmp_path: Path) -> None:
     async with open_test_journal(tmp_path):
         pass
-    workers = Workers(journal_url(tmp_path / "journal.db"), WORKERS)
+    workers = Workers(journal_url(tmp_path / "journal.db"), WORKERS, folder=tmp_path)
     load = Load(workers=workers.urls)
     try:
         until = time.monotonic() + SECONDS

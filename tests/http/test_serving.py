@@ -196,6 +196,30 @@ async def test_a_body_over_the_limit_is_refused_before_it_is_read(tmp_path: Path
         assert begun.json()["result"]["structuredContent"]["next"] == "perform"
 
 
+async def test_a_load_balancer_that_names_an_address_as_host_is_told_of_health_and_of_nothing_else(
+    workers: tuple[HttpServer, HttpServer],
+) -> None:
+    for path in ("/healthz", "/readyz"):
+        answer = workers[0].get(path, host="10.0.0.7:8080")
+        assert (answer.status_code, answer.text) == (200, "ok\n")
+    for path in ("/mcp", "/metrics"):
+        assert workers[0].get(path, host="10.0.0.7:8080").status_code == 421
+
+
+async def test_no_page_is_given_leave_by_cors(workers: tuple[HttpServer, HttpServer]) -> None:
+    for origin, status in (("http://localhost:3000", 405), ("https://evil.example", 403)):
+        asked = {
+            "origin": origin,
+            "access-control-request-method": "POST",
+            "access-control-request-headers": "content-type, authorization",
+        }
+        preflight = httpx2.options(workers[0].mcp, headers=asked, timeout=20)
+        assert preflight.status_code == status
+        ping = workers[0].post({"jsonrpc": "2.0", "id": 1, "method": "ping"}, origin=origin)
+        for answer in (preflight, ping):
+            assert not [name for name in answer.headers if name.startswith("access-control-")]
+
+
 async def test_only_a_host_and_an_origin_that_count_are_served(
     workers: tuple[HttpServer, HttpServer],
 ) -> None:

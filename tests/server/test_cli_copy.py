@@ -58,7 +58,7 @@ def test_a_journal_is_copied_to_a_database_and_back_into_a_new_file(
     assert told.code == 0, told.out + told.err
     assert "3 new, 0 gone on with, 0 there already" in told.out
     assert "all of namespace default is in TO" in told.out
-    assert "1 live attempts" in told.out
+    assert "1 live attempt," in told.out
     back = tmp_path / "back" / "journal.db"
     answer = json.loads(cli("copy", database, str(back), "--json").out)
     assert (answer["status"], answer["changed"]) == ("ok", True)

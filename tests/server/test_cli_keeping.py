@@ -7,9 +7,11 @@ import stat
 import subprocess
 from pathlib import Path
 
+import anyio
 import pytest
 
 from command_line import RUN, CommandLine, at_terminal, cli, journal, process, program, state_of
+from journals import open_desk
 
 __all__ = ["cli", "journal"]
 
@@ -87,6 +89,47 @@ def test_after_a_restore_a_plan_asks_until_the_operator_accepts(
         "restored_at": "",
         "new": True,
     }
+
+
+def test_whoever_looks_at_a_restored_journal_reads_what_is_missing_and_what_lifts_it(
+    cli: CommandLine, journal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(*words: str) -> str:
+        return " ".join(cli(*words).out.split())
+
+    for words in (("check",), ("plan", RUN), ("doctor",)):
+        assert "is missing" not in told(*words)
+    backup = str(tmp_path / "backup.db")
+    assert cli("backup", backup).code == 0
+    restored = json.loads(cli("restore", backup, "--force", "--json").out)
+    at, as_of = (
+        f"{restored[name][:10]} {restored[name][11:19]}Z" for name in ("restored_at", "backed_up_at")
+    )
+    missing = f"put back at {at} as it was at {as_of}: what was done in between is missing here."
+    for words in (("check",), ("plan", RUN), ("doctor",)):
+        assert missing in told(*words)
+        assert "`counterfoil restore --accept-gap --all`" in told(*words)
+    assert f"`counterfoil restore --accept-gap {RUN}`" in told("plan", RUN)
+    yes = at_terminal(["restore", "--accept-gap", RUN], answer=f"{RUN}\n")
+    assert yes.code == 0
+    assert f"{missing} A person has accepted that for this run." in told("plan", RUN)
+    assert "--accept-gap rent/2026-11`" in told("plan", "rent/2026-11")
+    assert "`counterfoil restore --accept-gap RUN`" in told("check")
+    assert at_terminal(["restore", "--accept-gap", "--all"], answer="every run\n").code == 0
+    assert f"{missing} A person has accepted that for all runs." in told("check")
+
+
+def test_a_copy_that_has_not_ended_is_told_as_one(cli: CommandLine, journal: Path) -> None:
+    async def begin() -> str:
+        async with open_desk(journal.parent) as source:
+            async with open_desk(journal.parent, name="copy.db") as target:
+                await target.journal.keeper.begin_copy_of(source.journal.keeper)
+            return source.journal.identity.id
+
+    copied = anyio.run(begin)
+    said = " ".join(cli("check", "--journal", str(journal.with_name("copy.db"))).out.split())
+    assert f"a copy of journal {copied} into this one began at" in said
+    assert "The same `counterfoil copy` again ends it." in said
 
 
 def test_at_a_terminal_the_gap_is_accepted_by_typing_what_it_is(

@@ -246,3 +246,33 @@ def test_taking_back_what_was_never_installed_says_so(cli: CommandLine, home: Pa
     answer = cli("uninstall", "gemini")
     assert answer.code == 0
     assert "nothing was installed" in answer.err
+
+
+def test_the_copies_of_files_are_named_with_what_becomes_of_them(cli: CommandLine, home: Path) -> None:
+    def copies() -> list[str]:
+        return sorted(str(path) for path in home.rglob("*.before-counterfoil-*"))
+
+    file = home / ".codex/config.toml"
+    dry = cli("install", "codex", "--dry-run")
+    assert f"{file} would be kept as it is, as {file}.before-counterfoil-TIME" in dry.err
+    assert "until `counterfoil uninstall` puts it back" in dry.err
+    assert copies() == []
+    cli("install", "codex")
+    [copy] = [name for name in copies() if "config.toml" in name]
+    dry = cli("uninstall", "codex", "--dry-run")
+    assert f"{copy} would be removed: {file} is what it was" in dry.err
+    assert copy in copies()
+    file.write_text(f"{file.read_text()}\n# mine too\n")
+    for options, said in ((("--dry-run",), copy), ((), copy)):
+        answer = cli("uninstall", "codex", *options)
+        assert f"{said} stays: {file} as it was before an installation" in answer.err
+    assert file.read_text() == f"{TOML}\n# mine too\n"
+    assert copies() == [copy]
+
+
+def test_a_copy_that_was_put_back_is_said_to_be_removed(cli: CommandLine, home: Path) -> None:
+    cli("install", "gemini")
+    [copy] = map(str, home.rglob(".gemini/*.before-counterfoil-*"))
+    answer = cli("uninstall", "gemini")
+    assert f"{copy} was removed: {home / '.gemini/settings.json'} is what it was" in answer.err
+    assert not Path(copy).exists()

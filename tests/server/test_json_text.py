@@ -96,3 +96,25 @@ def test_of_any_array_only_the_item_that_is_meant_is_cut(
     ours = {"ours": [1]}
     text = json.dumps({"list": [*kept, ours, *kept]}, indent=indent)
     assert json.loads(cut_item(text, ("list",), ours)) == {"list": [*kept, *kept]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{\n  "a": 1 // about a\n}\n',
+        '{\n  "a": 1, // about a\n}\n',
+        '{\n  "a": 1 /* about a */, // and more\n}\n',
+        '{\n  "a": 1 /* about a */ /* and more */\n}\n',
+        '{\n  "a": 1 // about a  \n  // about nothing\n}\n',
+        '{\n  "a": [\n    1\n  ] // about a\n}',
+        '{\n  "a": "b // c"\n}',
+    ],
+)
+def test_a_comment_stays_in_the_line_of_what_it_is_about(text: str) -> None:
+    added = add_member(text, ("ours",), 1)
+    assert value_at(added, ("ours",)) == 1
+    (ours,) = (line for line in added.splitlines() if '"ours"' in line)
+    assert ours.strip() in ('"ours": 1', '"ours": 1,')
+    for line in text.splitlines():
+        assert line.rstrip().replace(" /", ", /", 1) in added or line.rstrip() in added
+    assert cut_member(added, ("ours",)) == text

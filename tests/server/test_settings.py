@@ -56,7 +56,7 @@ def settings(tmp_path: Path, text: str | None = None, **given: Any) -> Settings:
 def test_the_defaults_are_those_of_the_contract(tmp_path: Path) -> None:
     loaded = settings(tmp_path)
     path = tmp_path / ".local/share/counterfoil/journal.db"
-    assert loaded == Settings(journal=f"sqlite://{path}", journal_path=path)
+    assert loaded == Settings(journal=f"sqlite:///{path}", journal_path=path)
     assert (loaded.namespace, loaded.lease_seconds, loaded.settle_seconds) == ("default", 300, 300)
     assert loaded.limits == Limits()
 
@@ -113,29 +113,60 @@ def test_the_folders_of_macos_are_known(tmp_path: Path) -> None:
         ("sqlite:///home/me/j.db", "/home/me/j.db"),
         ("sqlite:///home/me/a%20b.db", "/home/me/a b.db"),
         ("sqlite:///~/j.db", "HOME/j.db"),
+        ("SQLite:////home/me/j.db", "/home/me/j.db"),
+        ("sqlite:////made/later/j.db", "/made/later/j.db"),
+        ("sqlite:////j.db", "/j.db"),
         ("/home/me/j.db", "/home/me/j.db"),
+        ("/home/me/../j%20#1?.db", "/home/j%20#1?.db"),
         ("~/j.db", "HOME/j.db"),
     ],
 )
-def test_a_journal_url_names_one_absolute_file(tmp_path: Path, url: str, path: str) -> None:
-    assert settings(tmp_path, journal=url).journal_path == Path(path.replace("HOME", str(tmp_path)))
+def test_a_journal_is_one_absolute_file_wherever_it_is_named(tmp_path: Path, url: str, path: str) -> None:
+    expected = Path(path.replace("HOME", str(tmp_path)))
+    assert settings(tmp_path, journal=url).journal_path == expected
+    assert settings(tmp_path, environment={"COUNTERFOIL_JOURNAL": url}).journal_path == expected
+    assert settings(tmp_path, f"journal = '{url}'").journal_path == expected
 
 
 @pytest.mark.parametrize(
-    "url",
+    ("url", "why"),
     [
-        "journal.db",
-        "./journal.db",
-        "sqlite://journal.db",
-        "sqlite:///",
-        "sqlite:///j.db?mode=ro",
-        "mysql://x/y",
-        "sqlite:///a%00b",
+        ("journal.db", "a relative path is refused, .* here it would be HERE/journal.db"),
+        ("./a/../journal.db", "a relative path is refused, .* here it would be HERE/journal.db"),
+        ("sqlite:///journal.db", "give sqlite:////journal.db if that is where it is"),
+        ("sqlite:///no-such-folder/j.db", "give sqlite:////no-such-folder/j.db if"),
+        ("sqlite:///./j.db", "after three slashes a path is absolute too"),
+        ("sqlite:///../j.db", "after three slashes a path is absolute too"),
+        ("sqlite://journal.db", "two slashes are followed by a host"),
+        ("sqlite://~/journal.db", "two slashes are followed by a host"),
+        ("sqlite:journal.db", "two slashes are followed by a host"),
+        ("sqlite://", "two slashes are followed by a host"),
+        ("sqlite:///", "it names no file"),
+        ("sqlite:///~", "it names no file"),
+        ("sqlite:////home/", "it names no file"),
+        ("/home/..", "it names no file"),
+        ("~", "it names no file"),
+        ("~no-such-user/j.db", "there is no such user's home"),
+        ("sqlite:///home/j.db?mode=ro", "takes no parameters"),
+        ("sqlite:////home/a%00b", "it names no file"),
+        (":memory:", "give an absolute PATH"),
+        ("mysql://me:sesame@x/y", "give an absolute PATH"),
+        ("postgresql//me:sesame@x/y", "give an absolute PATH"),
     ],
 )
-def test_another_journal_url_is_refused_with_the_accepted_form(tmp_path: Path, url: str) -> None:
-    with pytest.raises(SettingsError, match=r"journal: .*sqlite:///PATH"):
-        settings(tmp_path, journal=url)
+def test_another_name_of_a_journal_is_refused_with_what_would_be_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, why: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for given in (
+        {"journal": url},
+        {"environment": {"COUNTERFOIL_JOURNAL": url}},
+        {"text": f"journal = '{url}'"},
+    ):
+        with pytest.raises(SettingsError, match=why.replace("HERE", str(tmp_path))) as refused:
+            settings(tmp_path, **given)  # type: ignore[arg-type]
+        assert str(refused.value).startswith("journal: ")
+        assert "sesame" not in str(refused.value)
 
 
 SECRET_WORD = "s3cret"
@@ -209,7 +240,7 @@ def test_a_url_that_is_not_understood_is_refused_and_never_repeated(tmp_path: Pa
         ("namespace = 'a b'", "namespace: it has 1 to 100"),
         ("namespace = 5", "namespace: it is a text"),
         ("namespace = ", "config: it is not TOML"),
-        ("journal = 'relative.db'", "journal: give sqlite:///PATH"),
+        ("journal = 'relative.db'", "journal: a relative path is refused"),
     ],
 )
 def test_what_is_unknown_or_wrong_is_an_error_that_names_it(tmp_path: Path, text: str, words: str) -> None:

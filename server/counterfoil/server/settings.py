@@ -121,7 +121,7 @@ def load_settings(
     database: str | None = None
     if url is None:
         path = Path(data_folder(environ, platform)) / "journal.db"
-        url = f"sqlite://{path}"
+        url = f"sqlite:///{path}"
     elif url.startswith(("postgresql:", "postgres:")):
         database, url = url, _shown(url)
     else:
@@ -196,24 +196,74 @@ def _shown(url: str) -> str:
         raise SettingsError("journal", str(error)) from None
 
 
-def _journal_path(url: str, home: Path) -> Path:
-    """Give the file that a journal URL names; it is absolute, so that every client opens the same one."""
-    form = (
-        "sqlite:///PATH with an absolute path, e.g. sqlite:////home/me/journal.db or sqlite:///~/journal.db; "
-        "or postgresql://USER@HOST/DATABASE"
-    )
-    if url.startswith(("/", "~")):
-        url = f"sqlite:///{url}"
+_FORMS = (
+    "an absolute PATH, ~/PATH, sqlite:////ABSOLUTE/PATH, sqlite:///~/PATH or postgresql://USER@HOST/DATABASE"
+)
+_WHY_NOT_RELATIVE = "since each client starts its server in another folder and would open another journal"
+_SHOWABLE = lazy_pattern(r"[^@:?#\x00-\x1f]{1,200}")
+"""A path that may be repeated: what holds none of these is no mistyped URL with a password."""
+
+
+def _journal_path(text: str, home: Path) -> Path:
+    """Give the file that a journal's name stands for: absolute, so that every client opens the same one.
+
+    A path is taken as it is, a URL with its escapes. With three slashes a URL may stand for a relative path
+    elsewhere, and does not here: what could only be meant so is refused.
+
+    Raises:
+        SettingsError: it names no file, or one relative to some folder; the message says what would.
+    """
+    if text.startswith(("/", "~")):
+        path = text
+    elif not text.lower().startswith("sqlite:"):
+        raise SettingsError("journal", _not_understood(text))
+    else:
+        path = _path_of_url(text)
+    if path.startswith("~"):
+        below = path[1:]
+        path = f"{home}{below}" if below[:1] in ("", "/") else os.path.expanduser(path)
+        if not path.startswith("/"):
+            raise SettingsError("journal", f"there is no such user's home; give {_FORMS}")
+    if path.endswith(("/", "/.", "/..")) or path == str(home) or "\0" in path:
+        raise SettingsError("journal", f"it names no file; give {_FORMS}")
+    return Path("/" + os.path.normpath(path).lstrip("/"))
+
+
+def _path_of_url(url: str) -> str:
+    """Give the path in a URL of SQLite: absolute, or from a home on."""
     parts = urlsplit(url)
-    if parts.scheme != "sqlite" or parts.netloc or parts.query or parts.fragment:
-        raise SettingsError("journal", f"give {form}")
+    if parts.query or parts.fragment:
+        raise SettingsError("journal", f"a journal in a file takes no parameters; give {_FORMS}")
+    if parts.netloc or not url[len("sqlite:") :].startswith("///"):
+        raise SettingsError(
+            "journal", f"two slashes are followed by a host, and a file has none; give {_FORMS}"
+        )
     path = unquote(parts.path)
-    if path.startswith("/~"):
-        path = str(home) + path[2:] if path[2:3] in ("", "/") else os.path.expanduser(path[1:])
-    path = "/" + path.lstrip("/")
-    if path.endswith("/") or "\0" in path:
-        raise SettingsError("journal", f"it names no file; give {form}")
-    return Path(os.path.normpath(path))
+    if path.startswith("//"):
+        return path
+    below = path[1:]
+    if below.startswith("~"):
+        return below
+    first = below.partition("/")[0]
+    if first in (".", "..") or (first and (first == below or not os.path.isdir(f"/{first}"))):
+        shown = below if _SHOWABLE.fullmatch(below) else "PATH"
+        raise SettingsError(
+            "journal",
+            "after three slashes a path is absolute too, and there is no folder for this one; a relative "
+            f"path is refused, {_WHY_NOT_RELATIVE}: give "
+            f"sqlite:////{shown} if that is where it is, or the whole path",
+        )
+    return path
+
+
+def _not_understood(text: str) -> str:
+    """Say what is wrong with a name of a journal that is no path from the root or a home, and no URL."""
+    if _SHOWABLE.fullmatch(text):
+        return (
+            f"a relative path is refused, {_WHY_NOT_RELATIVE}; here it would be {os.path.abspath(text)}: "
+            f"give {_FORMS}"
+        )
+    return f"give {_FORMS}"
 
 
 def _duration(name: str, text: str | None, configured: float) -> float:

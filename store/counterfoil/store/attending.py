@@ -95,38 +95,40 @@ class Attending:
         attached to an agent's own operation is known again.
         """
         party = party_of(self._view.prepare.caller(caller))
+        return await self._view.database.read(
+            lambda connection: self.facts(connection, party, mark=mark, run=run)
+        )
+
+    async def facts(
+        self, connection: Connection, party: Party, *, mark: Mark | None, run: str | None
+    ) -> Attendance:
+        """Read the same inside a transaction."""
         place = {"namespace": self._view.namespace}
-
-        async def work(connection: Connection) -> Attendance:
-            now = self._view.now(connection).at
-            held: Sequence[Row] = ()
-            if run is None:
-                held = await connection.fetch_all("held_runs", {**place, "most": _MOST_HELD})
-            rows = await connection.fetch_all(
-                "live_operations", {**place, **_whom(party), "most": _MOST_LIVE}
-            )
-            live = []
-            for operation in await load_operations(connection, rows):
-                attempt = None if operation.is_damaged else live_attempt(operation, now)
-                if attempt is None or attempt.holder is None or not attempt.holder.is_holder(party):
-                    continue
-                live.append(
-                    LiveAttempt(
-                        operation=operation.id,
-                        run=operation.run,
-                        key=operation.key,
-                        attempt=attempt.number,
-                        connection=attempt.holder.connection,
-                        action=operation.description.action,
-                        target=operation.description.target,
-                        args=await _value(connection, operation, operation.description.args_digest),
-                    )
+        now = self._view.now(connection).at
+        held: Sequence[Row] = ()
+        if run is None:
+            held = await connection.fetch_all("held_runs", {**place, "most": _MOST_HELD})
+        rows = await connection.fetch_all("live_operations", {**place, **_whom(party), "most": _MOST_LIVE})
+        live = []
+        for operation in await load_operations(connection, rows):
+            attempt = None if operation.is_damaged else live_attempt(operation, now)
+            if attempt is None or attempt.holder is None or not attempt.holder.is_holder(party):
+                continue
+            live.append(
+                LiveAttempt(
+                    operation=operation.id,
+                    run=operation.run,
+                    key=operation.key,
+                    attempt=attempt.number,
+                    connection=attempt.holder.connection,
+                    action=operation.description.action,
+                    target=operation.description.target,
+                    args=await _value(connection, operation, operation.description.args_digest),
                 )
-            found = run or _run_of(held, party)
-            marked = None if mark is None else await self._owner(connection, *mark(found))
-            return Attendance(run=found, live=tuple(live), marked=marked)
-
-        return await self._view.database.read(work)
+            )
+        found = run or _run_of(held, party)
+        marked = None if mark is None else await self._owner(connection, *mark(found))
+        return Attendance(run=found, live=tuple(live), marked=marked)
 
     async def _owner(self, connection: Connection, system: str, external_id: str) -> str | None:
         place = {"namespace": self._view.namespace, "external_id": external_id, "system": system}

@@ -9,12 +9,12 @@ from counterfoil.store.comparing import hides_the_same
 from counterfoil.store.contexts import PreparedContext, context_from, drift_shown
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.begin import BeginFacts, BeginGiven
-from counterfoil.store.domain.commands import Json
 from counterfoil.store.domain.context import Drift, compare_contexts
 from counterfoil.store.domain.differences import differences
 from counterfoil.store.domain.drafting import Situation
 from counterfoil.store.domain.grants import AuthorityFacts, is_out_of_attempts
 from counterfoil.store.domain.instants import Instant, rfc3339
+from counterfoil.store.domain.json_numbers import Json
 from counterfoil.store.domain.model import Operation, Party, State
 from counterfoil.store.domain.outlook import NO_BARRIERS, Barriers
 from counterfoil.store.domain.states import state_of

@@ -20,7 +20,7 @@ from counterfoil.store.presenting import (
     without_none,
 )
 from counterfoil.store.protocol import Connection
-from counterfoil.store.resolving import operation_or_fault, read_body
+from counterfoil.store.resolving import operation_to_look_at, read_body
 from counterfoil.store.trajectory import trajectory_of
 from counterfoil.store.viewing import (
     ANSWER_ROOM,
@@ -85,12 +85,7 @@ class Checker:
         ref = command.ref
         if command.external_id is not None and ref.operation is None and ref.key is None:
             return await self._owner(connection, command)
-        found = await operation_or_fault(
-            connection, self._view.namespace, self._view.prepare.reference(ref), must_exist=True
-        )
-        if found is None:
-            raise LookupError("operation_or_fault gave nothing")
-        return found
+        return await operation_to_look_at(connection, self._view.namespace, self._view.prepare.reference(ref))
 
     async def _owner(self, connection: Connection, command: CheckOperation) -> Operation:
         external_id = self._view.prepare.text(command.external_id, name="external_id")
@@ -113,12 +108,8 @@ class Checker:
                 fix="check one of the candidates by its id",
                 candidates=[f"{row['operation']} in run {row['run']}" for row in rows],
             )
-        found = await operation_or_fault(
-            connection, self._view.namespace, Reference(id=rows[0]["operation"]), must_exist=True
-        )
-        if found is None:
-            raise LookupError("operation_or_fault gave nothing")
-        return found
+        owner = Reference(id=rows[0]["operation"])
+        return await operation_to_look_at(connection, self._view.namespace, owner)
 
     async def _checked(
         self,
@@ -167,6 +158,9 @@ class Checker:
         return without_none(
             {
                 **(authority_shown(step.authority) if step.outlook.next == "ask" else {}),
+                "duplicates": self._view.present.duplicates(step.duplicates, now)
+                if step.outlook.reason == "possible_duplicate"
+                else None,
                 "action": safe(operation.description.action),
                 "target": safe(operation.description.target),
                 "repeat": None if terms.repeat is None else terms.repeat.value,

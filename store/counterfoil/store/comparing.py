@@ -4,7 +4,7 @@ Placeholders carry a digest under the key of the journal that made them, so that
 placeholder in every journal. Such a difference is none.
 """
 
-from counterfoil.store.domain.commands import Json
+from counterfoil.store.domain.json_numbers import Json
 from counterfoil.store.redact import Redactor
 from counterfoil.store.secret_spans import PLACEHOLDER
 

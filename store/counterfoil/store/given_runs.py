@@ -16,10 +16,10 @@ from msgspec.structs import fields
 
 from counterfoil.store.chain import first_fault
 from counterfoil.store.domain.canonical import digest, parse_json
-from counterfoil.store.domain.commands import Json
 from counterfoil.store.domain.events import Event, EventKind, evolve, evolve_run
 from counterfoil.store.domain.identity import operation_id
 from counterfoil.store.domain.instants import Instant, micros
+from counterfoil.store.domain.json_numbers import Json
 from counterfoil.store.domain.model import Operation, Run
 from counterfoil.store.errors import Fault, InvalidArgument
 from counterfoil.store.preparing import Preparer

@@ -32,7 +32,7 @@ from counterfoil.store.preparing import Bodies
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.pruning import bodies_of
 from counterfoil.store.resolving import read_body
-from counterfoil.store.rows import load_operation, refuse_damaged, run_from_row
+from counterfoil.store.rows import load_operation, refuse_damaged, refuse_lost, run_from_row
 from counterfoil.store.spool import Spool
 from counterfoil.store.taking_over import save_contexts, take_over
 from counterfoil.store.viewing import Viewer
@@ -171,6 +171,8 @@ class RunImport:
     async def _read(self, operation: str) -> Operation | None:
         place = {"namespace": self._view.namespace, "id": operation}
         row = await self._connection.fetch_one("read_operation_by_id", place)
+        if row is None:
+            await refuse_lost(self._connection, **self._place, operation=operation)
         found = await load_operation(self._connection, row)
         refuse_damaged(found)
         return found

@@ -56,14 +56,14 @@ from counterfoil.store.limits import Limits
 from counterfoil.store.preparing import Bodies, Preparer
 from counterfoil.store.presenting import Presenter
 from counterfoil.store.probing import Prober
-from counterfoil.store.protocol import Connection, Database
+from counterfoil.store.protocol import Connection, Database, Work
 from counterfoil.store.redact import Redactor
 from counterfoil.store.resolving import (
     has_claimed,
     has_decided,
     was_called,
 )
-from counterfoil.store.viewing import Viewer
+from counterfoil.store.viewing import Viewer, party_of
 from counterfoil.store.writing import caller_text
 
 if TYPE_CHECKING:
@@ -214,6 +214,46 @@ class Journal:
             InvalidArgument, TooLarge, NotFound: the call cannot be taken as made; nothing was recorded.
             JournalUnavailable: nothing was recorded; the effect must not be performed.
         """
+        return await self.database.write(self._begin(command, caller))
+
+    async def begin_unattended(
+        self,
+        begin: Callable[[str | None], BeginOperation],
+        caller: Caller,
+        *,
+        mark: Mark,
+        run: str | None,
+        apart_from: str,
+    ) -> dict[str, Any] | Attendance:
+        """Begin an operation on behalf of a caller, unless the caller itself may have begun it.
+
+        `begin` gives the command for `run`, or else for the run that the caller holds, if it holds one.
+        Where a mark is on file, or the caller has live attempts on a connection whose name does not begin
+        with `apart_from`, nothing is begun, and that is given instead. Both are one transaction: an attempt
+        that the caller begins meanwhile comes before it, and is seen, or after.
+
+        Raises:
+            As `begin_operation`.
+        """
+        party = party_of(self._prepare.caller(caller))
+        prepared = None if run is None else self._begin(begin(run), caller)
+
+        async def work(connection: Connection) -> dict[str, Any] | Attendance:
+            attendance = await self._attending.facts(connection, party, mark=mark, run=run)
+            if attendance.marked is not None or any(
+                not attempt.connection.startswith(apart_from) for attempt in attendance.live
+            ):
+                return attendance
+            return await (prepared or self._begin(begin(attendance.run), caller))(connection)
+
+        return await self.database.write(work)
+
+    def _begin(self, command: BeginOperation, caller: Caller) -> Work[dict[str, Any]]:
+        """Check and prepare a begin, and give what does it in a transaction.
+
+        Raises:
+            InvalidArgument, TooLarge: the call cannot be taken as made.
+        """
         bodies = Bodies()
         given = self._prepare.begin(command, bodies)
         caller = self._prepare.caller(caller)
@@ -265,7 +305,7 @@ class Journal:
                 await self._authorizing.note_configured(connection, verdict, caller, situation)
             return await self._beginning.answer(connection, given, facts, verdict, situation, bodies, drifts)
 
-        return await self.database.write(work)
+        return work
 
     def _note_context(
         self,

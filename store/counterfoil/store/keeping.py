@@ -18,7 +18,7 @@ from counterfoil.store.domain.instants import Instant, micros
 from counterfoil.store.errors import Forbidden, InvalidArgument, JournalUnavailable
 from counterfoil.store.exporting import Exporter
 from counterfoil.store.importing import Importer, Taken
-from counterfoil.store.lost_history import begin_copy, end_copy
+from counterfoil.store.lost_history import Lack, begin_copy, end_copy, is_accepted, lack_of
 from counterfoil.store.namespace_log import accepted_in_log, append
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.pruning import Pruned, prune_run
@@ -95,6 +95,14 @@ class Keeper:
             shared = partial(repair_shared, namespace=namespace, run=run_name, unfit=found)
             repaired += await self._view.database.write(shared)
         return list(dict.fromkeys(repaired))
+
+    async def gap(self, run: str | None = None) -> tuple[Lack | None, bool]:
+        """Give what this journal lacks since it was put back, and whether a person has accepted that.
+
+        For a run, as the journal has its name, or for all where none is named. None: it lacks nothing.
+        """
+        lack = await lack_of(self._view)
+        return lack, lack is not None and await is_accepted(self._view, lack, run)
 
     async def accept_gap(self, run: str | None, caller: Caller) -> AcceptedGap:
         """Let operations of a run, or of every run, be attempted although the journal lacks history.

@@ -11,7 +11,7 @@ from counterfoil.store.errors import Forbidden
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.viewing import Viewer
 
-__all__ = ["Lack", "begin_copy", "end_copy", "lack_of", "take_lack"]
+__all__ = ["Lack", "begin_copy", "end_copy", "is_accepted", "lack_of", "take_lack"]
 
 
 class Lack(Struct, frozen=True, kw_only=True):
@@ -31,6 +31,16 @@ async def lack_of(view: Viewer) -> Lack | None:
     async def work(connection: Connection) -> Lack | None:
         marks = await _marks(connection, view.namespace)
         return None if not marks else Lack(**marks[0])
+
+    return await view.database.read(work)
+
+
+async def is_accepted(view: Viewer, lack: Lack, run: str | None) -> bool:
+    """Tell whether a person has accepted what a namespace lacks: for a run, for all if none is named."""
+
+    async def work(connection: Connection) -> bool:
+        place = {"namespace": view.namespace, "restored_at": lack.restored_at, "run": run or ""}
+        return await connection.fetch_one("accepted_gap", place) is not None
 
     return await view.database.read(work)
 

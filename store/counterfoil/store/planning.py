@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from counterfoil.store.arrivals import arrived_in
 from counterfoil.store.contexts import PreparedContext, drift_shown, prepare_context
 from counterfoil.store.cursors import (
     RunsCursor,
@@ -20,6 +21,7 @@ from counterfoil.store.domain.instants import Instant, rfc3339
 from counterfoil.store.domain.model import Operation, Party, Run, State
 from counterfoil.store.domain.outlook import Barriers
 from counterfoil.store.domain.plan import Step, make_steps
+from counterfoil.store.domain.states import state_of
 from counterfoil.store.domain.untrusted import escape_untrusted
 from counterfoil.store.errors import InvalidArgument, RunDamaged
 from counterfoil.store.journal_identity import JournalIdentity
@@ -111,6 +113,7 @@ class Planner:
             }
         run = run_from_row(row)
         counts, is_damaged, gone = await self._counts_of(connection, run, now)
+        is_all = command.include == "all"
         operations, around, misread = await self._operations(
             connection, place, command, now, is_whole=is_damaged
         )
@@ -123,6 +126,8 @@ class Planner:
         barriers, authorities = await self._barriers(
             connection, operations, run, command, now, party.principal
         )
+        waiting = [one for one in operations if state_of(one, now) in (State.PLANNED, State.FAILED)]
+        suspects = await arrived_in(connection, place, waiting, has_settled=is_damaged or is_all)
         steps = make_steps(
             operations,
             run=run,
@@ -132,6 +137,7 @@ class Planner:
             barriers=lambda operation: barriers[operation.id],
             party=party,
             authorities=authorities,
+            suspects=suspects,
         )
         after = read_cursor(command.cursor, name, command.include)
         listed = [step for step in steps if command.include == "all" or step.outlook.next != "skip"]
@@ -148,7 +154,7 @@ class Planner:
         # A rank may change by time alone, so the ranks of then are compared as well as the log's length.
         has_moved = after is not None and (
             after.seq != run.last_seq
-            or self._ranks_at(operations, around, run, after.as_of, barriers) != _ranks(steps)
+            or self._ranks_at(operations, around, run, after.as_of, barriers, suspects) != _ranks(steps)
         )
         seq, as_of = (run.last_seq, now) if after is None else (after.seq, after.as_of)
         return without_none(
@@ -381,6 +387,7 @@ class Planner:
         run: Run,
         at: Instant,
         barriers: Mapping[str, Barriers],
+        suspects: Sequence[Operation],
     ) -> dict[str, int]:
         steps = make_steps(
             operations,
@@ -389,6 +396,7 @@ class Planner:
             policy=self._view.policy,
             around=around,
             barriers=lambda operation: barriers[operation.id],
+            suspects=suspects,
         )
         return _ranks(steps)
 

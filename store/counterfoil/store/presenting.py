@@ -6,9 +6,9 @@ from typing import Any
 
 from counterfoil.store.domain.answers import Verdict, guidance_for
 from counterfoil.store.domain.canonical import digest, parse_json, plain_json
-from counterfoil.store.domain.commands import Json
 from counterfoil.store.domain.identity import idempotency_key
 from counterfoil.store.domain.instants import Instant, rfc3339
+from counterfoil.store.domain.json_numbers import Json
 from counterfoil.store.domain.lookalikes import Lookalike
 from counterfoil.store.domain.model import Attempt, Finding, Operation, Outcome, Receipt, State
 from counterfoil.store.domain.states import (

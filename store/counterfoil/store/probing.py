@@ -5,7 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from counterfoil.store.domain.commands import Json
+from counterfoil.store.domain.json_numbers import Json
 
 __all__ = ["ProbeFinding", "ProbeSubject", "Prober"]
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Final
 
 from counterfoil.store.domain.canonical import canonical_json, check_value
-from counterfoil.store.domain.commands import Json
+from counterfoil.store.domain.json_numbers import Json
 from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.secret_forms import SecretPattern
 from counterfoil.store.secret_names import DEFAULT_NAMES, SecretNames

@@ -16,7 +16,14 @@ from counterfoil.store.domain.untrusted import escape_untrusted
 from counterfoil.store.errors import Ambiguous, BodyDamaged, InvalidArgument, NotFound
 from counterfoil.store.preparing import Reference
 from counterfoil.store.protocol import Connection, Row
-from counterfoil.store.rows import load_operation, load_operations, refuse_lost
+from counterfoil.store.replaying import events_by_operation, replay
+from counterfoil.store.rows import (
+    load_operation,
+    load_operations,
+    refuse_lost,
+    rows_are_gone,
+    stand_in_for_lost,
+)
 from counterfoil.store.stored_json import to_json
 
 __all__ = [
@@ -29,6 +36,7 @@ __all__ = [
     "look_alike_terms",
     "no_such_run",
     "operation_or_fault",
+    "operation_to_look_at",
     "read_body",
     "satisfying_in",
     "was_called",
@@ -53,19 +61,59 @@ async def operation_or_fault(
         NotFound: it does not exist though it must; the nearest ones are listed.
         JournalUnavailable: its row is gone, and the log knows it.
     """
-    if ref.run is not None and ref.key is None:
-        raise await _which_of_run(connection, namespace, ref.run)
-    if ref.run is not None and ref.key is not None:
-        row = await connection.fetch_one(
-            "read_operation", {"namespace": namespace, "run": ref.run, "key": ref.key}
-        )
-    else:
-        row = await connection.fetch_one("read_operation_by_id", {"namespace": namespace, "id": ref.id})
+    row = await _row_of(connection, namespace, ref)
     if row is None and ref.run is not None:
         await refuse_lost(connection, namespace=namespace, run=ref.run, operation=ref.id)
     if row is None and must_exist:
+        if ref.run is None and await _run_of_log(connection, namespace, ref) is not None:
+            raise rows_are_gone(f"operation {ref.id}")
         raise await _no_such_operation(connection, namespace, ref)
     return await load_operation(connection, row)
+
+
+async def operation_to_look_at(connection: Connection, namespace: str, ref: Reference) -> Operation:
+    """Read the operation that is meant, for whoever changes nothing.
+
+    One whose row is gone while the log knows it comes as one that is damaged: it may have happened.
+
+    Raises:
+        Ambiguous, NotFound: as `operation_or_fault`.
+    """
+    row = await _row_of(connection, namespace, ref)
+    operation = await load_operation(connection, row)
+    if operation is not None:
+        return operation
+    run = await _run_of_log(connection, namespace, ref)
+    if run is None:
+        raise await _no_such_operation(connection, namespace, ref)
+    place = {"namespace": namespace, "run": run, "operation": ref.id}
+    events, _ = events_by_operation(await connection.fetch_all("audit_operation_events", place))
+    replayed = replay(events.get(ref.id, ()))
+    return stand_in_for_lost(namespace=namespace, run=run, operation=ref.id, replayed=replayed)
+
+
+async def _row_of(connection: Connection, namespace: str, ref: Reference) -> Row | None:
+    """Read the row of the operation that is meant.
+
+    Raises:
+        Ambiguous, NotFound: a run is named and not the key.
+    """
+    if ref.run is None:
+        return await connection.fetch_one("read_operation_by_id", {"namespace": namespace, "id": ref.id})
+    if ref.key is None:
+        raise await _which_of_run(connection, namespace, ref.run)
+    place = {"namespace": namespace, "run": ref.run, "key": ref.key}
+    return await connection.fetch_one("read_operation", place)
+
+
+async def _run_of_log(connection: Connection, namespace: str, ref: Reference) -> str | None:
+    """Give the run whose log knows an operation; None where no log does."""
+    place = {"namespace": namespace, "operation": ref.id}
+    if ref.run is not None:
+        row = await connection.fetch_one("first_event", {**place, "run": ref.run})
+        return None if row is None else ref.run
+    row = await connection.fetch_one("run_of_log", place)
+    return None if row is None else str(row["run"])
 
 
 async def _no_such_operation(connection: Connection, namespace: str, ref: Reference) -> NotFound:
@@ -250,7 +298,7 @@ async def satisfying_in(connection: Connection, place: Mapping[str, str]) -> tup
     return await load_operations(connection, await connection.fetch_all("read_satisfying_operations", place))
 
 
-def look_alike_terms(given: BeginGiven) -> dict[str, str | None]:
+def look_alike_terms(given: BeginGiven | Operation) -> dict[str, str | None]:
     """Give what `look_alikes` compares the operations of a run with."""
     return {
         "namespace": given.namespace,

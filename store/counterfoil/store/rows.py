@@ -42,6 +42,7 @@ __all__ = [
     "run_from_row",
     "save_operation",
     "save_run",
+    "stand_in_for_lost",
 ]
 
 RUN_FACTS = (
@@ -215,6 +216,28 @@ def _check_against(row: Row, operation: Operation) -> None:
         raise ValueError("rows are missing")
     if row["state"] != state_of(operation, operation.updated_at).value:
         raise ValueError("the facts lead to another state")
+
+
+def stand_in_for_lost(*, namespace: str, run: str, operation: str, replayed: Operation | None) -> Operation:
+    """Give what stands for an operation whose row is gone, with what its log tells of it, if it is read."""
+    told: dict[str, Any] = dict.fromkeys(_STOOD_FOR) if replayed is None else plain_columns(replayed)
+    return _stand_in({**told, "namespace": namespace, "run": run, "id": operation})
+
+
+_STOOD_FOR = (
+    "key",
+    "position",
+    "created_at",
+    "updated_at",
+    "since_floor",
+    "attempts",
+    "action",
+    "target_folded",
+    "args_digest",
+    "fingerprint",
+    "compensates",
+)
+"""What a stand-in keeps of an operation's row."""
 
 
 def _stand_in(row: Row) -> Operation:

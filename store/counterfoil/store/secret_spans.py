@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from counterfoil.store.domain.commands import Json
+from counterfoil.store.domain.json_numbers import Json
 from counterfoil.store.domain.patterns import lazy_pattern
 from counterfoil.store.secret_forms import COMMON_BEGINNINGS, TOKEN_BEGINNINGS, TOKEN_FORMS, is_plausible
 from counterfoil.store.secret_names import WEAK_NAMES, SecretNames

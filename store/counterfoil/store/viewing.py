@@ -6,11 +6,12 @@ from typing import Any
 
 from msgspec import Struct
 
+from counterfoil.store.arrivals import arrived_beside
 from counterfoil.store.domain.commands import Caller, Json
 from counterfoil.store.domain.instants import Instant, Reading, rfc3339
 from counterfoil.store.domain.model import Assurance, Operation, Party, Run, State
 from counterfoil.store.domain.plan import Step, make_steps
-from counterfoil.store.domain.states import Policy
+from counterfoil.store.domain.states import Policy, state_of
 from counterfoil.store.domain.untrusted import escape_untrusted, safe_value
 from counterfoil.store.errors import BodyDamaged
 from counterfoil.store.preparing import Preparer
@@ -78,6 +79,9 @@ class Viewer(Struct, frozen=True, kw_only=True):
             today=None,
             now=now,
         )
+        suspects: tuple[Operation, ...] = ()
+        if state_of(operation, now) in (State.PLANNED, State.FAILED):
+            suspects = await arrived_beside(connection, operation)
         steps = make_steps(
             (operation,),
             run=run,
@@ -87,6 +91,7 @@ class Viewer(Struct, frozen=True, kw_only=True):
             party=party,
             barriers=lambda _operation: barriers,
             authorities={operation.id: authority},
+            suspects=suspects,
         )
         return steps[0]
 
@@ -173,6 +178,8 @@ class Viewer(Struct, frozen=True, kw_only=True):
         }
         if step.outlook.next == "ask":
             entry.update(authority_shown(step.authority))
+        if step.outlook.reason == "possible_duplicate":
+            entry["duplicates"] = self.present.duplicates(step.duplicates, now)
         if step.outlook.next in ("reconcile", "ask", "begin") and operation.attempts:
             entry.update(await self.doubt(connection, operation, now))
         elif operation.receipts:

@@ -7,7 +7,6 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from counterfoil.store.domain.commands import Json
 from counterfoil.store.domain.context import compare_contexts
 from counterfoil.store.domain.granting import fact_id
 from counterfoil.store.domain.grants import (
@@ -20,6 +19,7 @@ from counterfoil.store.domain.grants import (
     weigh,
 )
 from counterfoil.store.domain.instants import Instant, rfc3339
+from counterfoil.store.domain.json_numbers import Json
 from counterfoil.store.domain.model import ConfiguredGrant, Description, Operation, Run
 from counterfoil.store.domain.outlook import NO_BARRIERS, Barriers
 from counterfoil.store.domain.states import Policy, state_of

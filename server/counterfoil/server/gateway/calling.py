@@ -16,11 +16,11 @@ from counterfoil.server.gateway.holding import Holds
 from counterfoil.server.gateway.naming import Naming
 from counterfoil.server.gateway.passing import Passing
 from counterfoil.server.gateway.recording import Recording
+from counterfoil.server.gateway.servers import Unreachable
 from counterfoil.server.gateway.tooling import KnownTool, Tooling
-from counterfoil.server.gateway.transports import Unreachable
 from counterfoil.server.gateway.upstream import Upstream
 from counterfoil.server.gateway.wish import take_wish
-from counterfoil.server.rules.fitting import misfit
+from counterfoil.server.rules.misfits import misfit
 from counterfoil.store.errors import Fault
 from counterfoil.store.redact import Redactor
 
@@ -104,7 +104,6 @@ class Calling:
             rule=rule,
             arguments=arguments,
             wish=wish,
-            has_output_schema=known.has_output_schema,
             is_idempotent_by_hint=known.is_idempotent_by_hint,
             is_listed=bool(known.listed),
             misfit=misfit(known.listed.get("inputSchema"), arguments),

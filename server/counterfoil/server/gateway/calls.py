@@ -9,7 +9,7 @@ from counterfoil.server.gateway.outcomes import Expected
 from counterfoil.server.gateway.wish import NO_WISH, Wish
 from counterfoil.server.rules.tool_rule import ToolRule
 from counterfoil.store.attending import Attendance, Mark, Recorded
-from counterfoil.store.domain.commands import Caller, Json, OperationRef
+from counterfoil.store.domain.commands import BeginOperation, Caller, Json, OperationRef
 from counterfoil.tools.protocol import Journal
 
 __all__ = ["CONNECTION_PREFIX", "GatewayJournal", "Grant", "Send", "ToolCall"]
@@ -44,6 +44,18 @@ class GatewayJournal(Journal, Protocol):
         """Tell where the caller's conversation stands; `run` is its run where that is known."""
         ...
 
+    async def begin_unattended(
+        self,
+        begin: Callable[[str | None], BeginOperation],
+        caller: Caller,
+        *,
+        mark: Mark,
+        run: str | None,
+        apart_from: str,
+    ) -> dict[str, Any] | Attendance:
+        """Begin an operation, or give the caller's attendance where the call may be its own attempt's."""
+        ...
+
     async def recorded(self, ref: OperationRef) -> Recorded:
         """Give what is on record of an operation, whole."""
         ...
@@ -62,7 +74,6 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     rule: ToolRule
     arguments: Mapping[str, Any]
     wish: Wish = NO_WISH
-    has_output_schema: bool = False
     is_idempotent_by_hint: bool = False
     is_continued: bool = False
     shown_lookup: str | None = None

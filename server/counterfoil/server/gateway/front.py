@@ -29,9 +29,9 @@ from counterfoil.server.gateway.news import News
 from counterfoil.server.gateway.passing import Passing
 from counterfoil.server.gateway.questioning import Questioning
 from counterfoil.server.gateway.recording import Recording
-from counterfoil.server.gateway.servers import ServerSpec
+from counterfoil.server.gateway.servers import ServerSpec, Unreachable
 from counterfoil.server.gateway.tooling import Tooling
-from counterfoil.server.gateway.transports import Transport, Unreachable
+from counterfoil.server.gateway.transports import Transport
 from counterfoil.server.gateway.upstream import BadAnswer, Upstream
 from counterfoil.server.logs import logger
 from counterfoil.server.rules.tool_rule import ToolRule
@@ -276,7 +276,7 @@ async def open_gateway(
             redactor=redactor,
             version=version,
         )
-        tasks.start_soon(recording.keep_trying)
+        tasks.start_soon(recording.keep_up)
         try:
             yield gateway
         finally:

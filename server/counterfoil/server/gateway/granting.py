@@ -10,13 +10,21 @@ from typing import Any
 from msgspec.structs import replace
 
 from counterfoil.server.clock import read_clock
-from counterfoil.server.gateway.calls import GatewayJournal, Grant, ToolCall
+from counterfoil.server.gateway.calls import CONNECTION_PREFIX, GatewayJournal, Grant, ToolCall
 from counterfoil.server.gateway.holding import still_holds
 from counterfoil.server.gateway.looking import Ask, look
-from counterfoil.server.gateway.placing import Place, begin_of, find_place, subject_of
+from counterfoil.server.gateway.placing import (
+    Place,
+    Search,
+    begin_of,
+    found_place,
+    search_for,
+    subject_of,
+)
 from counterfoil.server.gateway.replies import journal_reply, replayed_reply, told_of
 from counterfoil.store.attending import LiveAttempt
 from counterfoil.store.domain.commands import (
+    BeginOperation,
     Caller,
     CheckOperation,
     OperationRef,
@@ -59,9 +67,53 @@ class Granting:
         Raises:
             Fault: the journal could not take the call; it must not be passed on.
         """
-        place = await find_place(
+        search = search_for(
             journal, call, caller, namespace=self._namespace, run=self._run, limits=self._limits
         )
+        answer, place = await self._begun(journal, call, search, caller)
+        if answer is None:
+            known = await self._known_before(journal, call, place, caller)
+            if known is not None:
+                return known
+            answer = await journal.begin_operation(begin_of(call, place), caller)
+        is_open = answer["next"] == "reconcile" and answer["reason"] in ("in_doubt", "receipt_too_weak")
+        if is_open and call.rule.lookup is not None:
+            reply = await self._looked_up(journal, call, place, answer, caller, ask)
+            if reply is not None:
+                return reply
+            answer = await journal.begin_operation(begin_of(call, place), caller)
+        if answer["next"] == "perform":
+            return await self._performing(journal, call, place, answer, caller)
+        if answer["next"] == "skip" and answer["reason"] == "already_succeeded":
+            recorded = await journal.recorded(OperationRef(operation=answer["operation"]))
+            return replayed_reply(answer, recorded)
+        return journal_reply(answer)
+
+    async def _begun(
+        self, journal: GatewayJournal, call: ToolCall, search: Search, caller: Caller
+    ) -> tuple[dict[str, Any] | None, Place]:
+        """Begin a call under its own key; no answer where the agent or an earlier call may have done so."""
+        if call.is_continued:
+            attendance = await journal.attendance(caller, mark=search.mark, run=search.fixed)
+            return None, found_place(journal, call, search, attendance)
+        place = search.place(None)
+
+        def begin(held: str | None) -> BeginOperation:
+            nonlocal place
+            place = search.place(held)
+            return begin_of(call, place)
+
+        found = await journal.begin_unattended(
+            begin, caller, mark=search.mark, run=search.fixed, apart_from=CONNECTION_PREFIX
+        )
+        return (
+            (found, place) if isinstance(found, dict) else (None, found_place(journal, call, search, found))
+        )
+
+    async def _known_before(
+        self, journal: GatewayJournal, call: ToolCall, place: Place, caller: Caller
+    ) -> Grant | dict[str, Any] | None:
+        """Go on with a call that waited for input, or under the agent's own attempt; None: it is new."""
         waiting = self._waiting.get(place.operation) if call.is_continued else None
         if waiting is not None:
             if not await still_holds(journal, waiting, caller):
@@ -75,20 +127,7 @@ class Granting:
             return await self._attached(journal, call, place, place.attached, caller)
         if place.marked is not None:
             return await self._once_attached(journal, call, place.marked, caller)
-        for is_first in (True, False):
-            answer = await journal.begin_operation(begin_of(call, place), caller)
-            if answer["next"] == "perform":
-                return await self._performing(journal, call, place, answer, caller)
-            if answer["next"] == "skip" and answer["reason"] == "already_succeeded":
-                recorded = await journal.recorded(OperationRef(operation=answer["operation"]))
-                return replayed_reply(answer, recorded, has_output_schema=call.has_output_schema)
-            is_open = answer["next"] == "reconcile" and answer["reason"] in ("in_doubt", "receipt_too_weak")
-            if not (is_first and is_open and call.rule.lookup is not None):
-                break
-            reply = await self._looked_up(journal, call, place, answer, caller, ask)
-            if reply is not None:
-                return reply
-        return journal_reply(answer)
+        return None
 
     async def lapsed(
         self, journal: GatewayJournal, call: ToolCall, grant: Grant, caller: Caller
@@ -102,7 +141,7 @@ class Granting:
         checked = await journal.check_operation(CheckOperation(ref=ref), caller)
         recorded = await journal.recorded(ref)
         if recorded.state is State.SUCCEEDED:
-            return replayed_reply(checked, recorded, has_output_schema=call.has_output_schema)
+            return replayed_reply(checked, recorded)
         if checked.get("next") == "begin":
             checked = {**checked, "reason": "begin_first" if "attached" in grant.told else "lapsed"}
         return journal_reply(checked, recorded=recorded)
@@ -193,7 +232,7 @@ class Granting:
         checked = await journal.check_operation(CheckOperation(ref=ref), caller)
         recorded = await journal.recorded(ref)
         if recorded.state is State.SUCCEEDED:
-            return replayed_reply(checked, recorded, has_output_schema=call.has_output_schema)
+            return replayed_reply(checked, recorded)
         if checked.get("next") == "begin":
             checked = {**checked, "next": "stop", "reason": "begin_first"}
         return journal_reply(checked, recorded=recorded)

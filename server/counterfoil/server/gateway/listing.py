@@ -7,8 +7,8 @@ import mcp_types as types
 from mcp import MCPError
 
 from counterfoil.server.gateway.naming import Naming
+from counterfoil.server.gateway.servers import Unreachable
 from counterfoil.server.gateway.tooling import Tooling
-from counterfoil.server.gateway.transports import Unreachable
 from counterfoil.server.gateway.upstream import BadAnswer, Upstream
 from counterfoil.server.gateway.wish import with_argument
 from counterfoil.server.logs import logger

@@ -7,7 +7,7 @@ import anyio
 from mcp import MCPError
 from msgspec import Struct
 
-from counterfoil.server.gateway.transports import Unreachable
+from counterfoil.server.gateway.servers import Unreachable
 from counterfoil.server.gateway.upstream import BadAnswer
 from counterfoil.server.probes.probe import Inconclusive, Seen
 from counterfoil.server.probes.template import fill_json

@@ -15,8 +15,10 @@ import mcp_types as types
 from mcp import MCPError
 from msgspec import Struct, field
 
-from counterfoil.server.gateway.transports import Unreachable
+from counterfoil.server.gateway.servers import Unreachable
 from counterfoil.server.gateway.upstream import BadAnswer
+from counterfoil.server.rules.call import result_document
+from counterfoil.server.rules.failures import tells_of_failure
 from counterfoil.server.rules.tool_rule import ToolRule
 
 __all__ = ["Expected", "Outcome", "outcome_of_error", "outcome_of_result"]
@@ -65,13 +67,15 @@ def outcome_of_result(result: Mapping[str, Any], expected: Expected) -> Outcome:
     """Judge a result."""
     if result.get("resultType") == "input_required":
         return Outcome(kind="waiting")
-    if result.get("isError") is not True:
+    text, is_error = text_of(result)[:_READ], result.get("isError") is True
+    if not is_error and not tells_of_failure(result, result_document(result), text):
         return Outcome(kind="performed")
-    text = error_text(result)[:_READ]
     told = {"tool_error": text}
-    was_not_run = any(_says(form, text, expected.tool) for form in _NOT_RUN)
+    # Who does not mark an error as one does not keep to an SDK's words either.
+    was_not_run = is_error and any(_says(form, text, expected.tool) for form in _NOT_RUN)
+    error = "the tool answered with an error" if is_error else "the tool's answer tells of a failure"
     return _refused(text, told, expected, was_not_run=was_not_run) or Outcome(
-        kind="unknown", error="the tool answered with an error", evidence=told
+        kind="unknown", error=error, evidence=told
     )
 
 
@@ -116,7 +120,7 @@ def _refused(text: str, told: Mapping[str, Any], expected: Expected, *, was_not_
     return None
 
 
-def error_text(result: Mapping[str, Any]) -> str:
+def text_of(result: Mapping[str, Any]) -> str:
     """Give the texts of a result."""
     parts = result.get("content")
     texts = [

@@ -4,13 +4,14 @@ import hashlib
 import json
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.server.gateway.calls import CONNECTION_PREFIX, GatewayJournal, ToolCall
 from counterfoil.server.gateway.looking import declared_lookup
 from counterfoil.server.gateway.wish import NO_WISH
 from counterfoil.server.rules.call import DescribedCall, describe_call
 from counterfoil.server.rules.matching import matching_attempt
-from counterfoil.store.attending import LiveAttempt
+from counterfoil.store.attending import Attendance, LiveAttempt
 from counterfoil.store.domain.commands import BeginOperation, Caller
 from counterfoil.store.domain.identity import idempotency_key, operation_id
 from counterfoil.store.domain.names import normalize_name
@@ -18,7 +19,7 @@ from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.limits import Limits
 from counterfoil.store.probing import ProbeSubject
 
-__all__ = ["Place", "begin_of", "find_place", "subject_of"]
+__all__ = ["Place", "Search", "begin_of", "found_place", "search_for", "subject_of"]
 
 _MARK = "counterfoil:gateway"
 """The system of the marks by which a call that was attached to an agent's own operation is known again."""
@@ -31,12 +32,45 @@ class Place(Struct, frozen=True, kw_only=True):
     key: str
     operation: str
     described: DescribedCall
-    attached: LiveAttempt | None
-    marked: str | None
     mark: tuple[str, str]
+    attached: LiveAttempt | None = None
+    marked: str | None = None
 
 
-async def find_place(
+class Search(Struct, frozen=True, kw_only=True):
+    """What is known of a call's place before the journal is asked which run the agent holds.
+
+    `fixed` is the run that the call or the operator names; `fallback` that of a caller who names none.
+    """
+
+    namespace: str
+    key: str
+    fixed: str | None
+    fallback: str
+    described: DescribedCall
+
+    def run(self, held: str | None) -> str:
+        """Give the run of the call; `held` is the one that the agent holds."""
+        return normalize_name(self.fixed or held or self.fallback, field="run")
+
+    def mark(self, held: str | None) -> tuple[str, str]:
+        """Give the mark by which the call is known again at an agent's own operation."""
+        named = json.dumps([self.run(held), self.key])
+        return _MARK, f"call:{hashlib.sha256(named.encode()).hexdigest()}"
+
+    def place(self, held: str | None) -> Place:
+        """Give the place of the call where it is nobody's own attempt."""
+        run = self.run(held)
+        return Place(
+            run=run,
+            key=self.key,
+            operation=operation_id(self.namespace, run, self.key),
+            described=self.described,
+            mark=self.mark(held),
+        )
+
+
+def search_for(
     journal: GatewayJournal,
     call: ToolCall,
     caller: Caller,
@@ -44,11 +78,11 @@ async def find_place(
     namespace: str,
     run: str | None,
     limits: Limits,
-) -> Place:
-    """Say where a call stands. `run` is the operator's, which goes before what the agent last began.
+) -> Search:
+    """Say what is known of a call's place. `run` is the operator's, before what the agent last began.
 
     Raises:
-        Fault: the journal cannot be read, or a name that the call gives is none.
+        InvalidArgument: a name that the call gives is none.
     """
     described = describe_call(
         call.rule,
@@ -58,37 +92,30 @@ async def find_place(
         hide=journal.hidden,
         limits=limits,
     )
-    key = normalize_name(call.wish.key or _after(described.key, call.wish.distinct_from), field="key")
     fixed = call.wish.run or run
+    return Search(
+        namespace=namespace,
+        key=normalize_name(call.wish.key or _after(described.key, call.wish.distinct_from), field="key"),
+        fixed=None if fixed is None else normalize_name(fixed, field="run"),
+        fallback=_conversation_run(caller),
+        described=described,
+    )
 
-    def run_of(held: str | None) -> str:
-        return normalize_name(fixed or held or _conversation_run(caller), field="run")
 
-    def mark(held: str | None) -> tuple[str, str]:
-        named = json.dumps([run_of(held), key])
-        return _MARK, f"call:{hashlib.sha256(named.encode()).hexdigest()}"
-
-    attendance = await journal.attendance(caller, mark=mark, run=fixed)
+def found_place(journal: GatewayJournal, call: ToolCall, search: Search, attendance: Attendance) -> Place:
+    """Give the place of a call, with the agent's own attempt that it carries out, if it is one."""
+    place, described = search.place(attendance.run), search.described
     live = [one for one in attendance.live if not one.connection.startswith(CONNECTION_PREFIX)]
-    if call.wish != NO_WISH:
-        named = (run_of(attendance.run), key)
-        attached = next((one for one in live if (one.run, one.key) == named), None)
-    else:
+    attached = None
+    if live and call.wish != NO_WISH:
+        attached = next((one for one in live if (one.run, one.key) == (place.run, place.key)), None)
+    elif live:
         try:
             arguments = journal.hidden(dict(call.arguments))
         except InvalidArgument:
             arguments = described.args
         attached = matching_attempt(live, described, tool=call.tool, arguments=arguments)
-    run = run_of(attendance.run)
-    return Place(
-        run=run,
-        key=key,
-        operation=operation_id(namespace, run, key),
-        described=described,
-        attached=attached,
-        marked=attendance.marked,
-        mark=mark(attendance.run),
-    )
+    return replace(place, attached=attached, marked=attendance.marked)
 
 
 def begin_of(call: ToolCall, place: Place) -> BeginOperation:

@@ -13,16 +13,16 @@ from counterfoil.server.clock import read_clock
 from counterfoil.server.gateway.calls import GatewayJournal, Grant, Send, ToolCall
 from counterfoil.server.gateway.captured import captured_receipt
 from counterfoil.server.gateway.granting import Granting
-from counterfoil.server.gateway.holding import Lapsed, still_holds
+from counterfoil.server.gateway.holding import Lapsed, Leases, still_holds
 from counterfoil.server.gateway.looking import Ask
 from counterfoil.server.gateway.outcomes import Outcome, outcome_of_error, outcome_of_result
 from counterfoil.server.gateway.replies import (
-    NOT_STORED,
     fault_reply,
     journal_reply,
     marked,
     not_stored,
     told_of,
+    with_not_stored,
 )
 from counterfoil.server.gateway.unrecorded import Unrecorded, is_stored
 from counterfoil.server.logs import logger
@@ -41,9 +41,6 @@ from counterfoil.tools.protocol import Journal
 
 __all__ = ["Recording"]
 
-_LEASE_PARTS = 3
-"""The lease is prolonged after a third of it, so that a late turn does not lose it."""
-_SHORTEST_BEAT_SECONDS = 1.0
 _SHOWN_OF_ERROR = 1_000
 """Cut after secrets are replaced: half of one would not be known for one."""
 
@@ -64,10 +61,13 @@ class Recording:
         self._limits = limits
         self._redactor = redactor
         self._unrecorded = Unrecorded()
+        self._leases = Leases()
 
-    async def keep_trying(self) -> None:
-        """Record in the background what could not be recorded when it happened; ends when cancelled."""
-        await self._unrecorded.keep_trying()
+    async def keep_up(self) -> None:
+        """Prolong leases, and record what could not be recorded when it happened; ends when cancelled."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._leases.keep)
+            tasks.start_soon(self._unrecorded.keep_trying)
 
     async def close(self) -> None:
         """Try a last time to record what is left."""
@@ -109,8 +109,7 @@ class Recording:
                 has_lapsed = True
             return not has_lapsed
 
-        async with anyio.create_task_group() as beats:
-            beats.start_soon(self._keep_lease, journal, grant, caller)
+        with self._leases.held(journal, grant, caller):
             try:
                 result = await send(grant.arguments, holds=holds)
                 outcome = outcome_of_result(result, call.expected)
@@ -125,19 +124,19 @@ class Recording:
             # Nothing is waited for between the end of the call and its record, and the record is shielded.
             duration_ms = round((anyio.current_time() - started) * 1_000)
             after = await self._record(journal, call, grant, caller, outcome, result, duration_ms)
-            beats.cancel_scope.cancel()
         if failed is not None and outcome.kind == "refused":
             raise failed
         if result is None and has_lapsed:
             return await self._lapsed(journal, call, grant, caller)
         if result is None:
-            warnings = [outcome.error, *(() if is_stored(after) else (NOT_STORED,))]
+            warnings = [outcome.error, *(() if is_stored(after) else (not_stored(after),))]
             in_doubt = {"next": "reconcile", "reason": "in_doubt", "warnings": warnings}
             return journal_reply({**grant.told, **after, **in_doubt})
         if outcome.kind == "waiting":
             return result
         if not is_stored(after):
-            return not_stored(result, grant.told, after)
+            is_performed = outcome.kind == "performed"
+            return with_not_stored(result, grant.told, after, is_performed=is_performed)
         return marked(result, {**grant.told, **told_of(after, replayed=False)})
 
     async def _lapsed(
@@ -194,15 +193,3 @@ class Recording:
             },
         )
         return await self._unrecorded.record(lambda: journal.record_failure(failure, caller))
-
-    async def _keep_lease(self, journal: GatewayJournal, grant: Grant, caller: Caller) -> None:
-        """Prolong the lease for as long as the call takes; a beat that fails is made up for by the next."""
-        pause = max(_SHORTEST_BEAT_SECONDS, grant.lease_seconds / _LEASE_PARTS)
-        while True:
-            await anyio.sleep(pause)
-            try:
-                await still_holds(journal, grant, caller)
-            except Fault as fault:
-                logger.warning("a lease was not prolonged: %s", fault.code)
-            except Exception:
-                logger.exception("a lease was not prolonged")

@@ -15,7 +15,6 @@ from counterfoil.tools.text import bounded, written
 
 __all__ = [
     "GATEWAY",
-    "NOT_STORED",
     "error_reply",
     "fault_reply",
     "journal_reply",
@@ -23,6 +22,7 @@ __all__ = [
     "not_stored",
     "replayed_reply",
     "unmarked",
+    "with_not_stored",
 ]
 
 GATEWAY = "counterfoil/gateway"
@@ -30,11 +30,11 @@ GATEWAY = "counterfoil/gateway"
 
 _OWN = frozenset((GATEWAY, SUMMARY))
 
-NOT_STORED = (
-    "What became of this call is NOT stored: the journal could not be written. Until it is, the call is in "
-    "doubt for everybody else. Do not make it again. The gateway tries to record it for as long as it runs."
+_IN_DOUBT = "Until it is, the call is in doubt for everybody else. Do not make it again."
+_TRIED = "The gateway tries again for as long as it runs."
+_NOT_TRIED = (
+    "The gateway does not try again: settle the operation with reconcile_operation, or tell a person."
 )
-"""What is said of a call whose end is not on record."""
 
 _DUTY = "The call was not passed on: nothing was done."
 
@@ -115,12 +115,23 @@ def marked(result: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]
     return {**result, "_meta": {**(meta if isinstance(meta, Mapping) else {}), GATEWAY: dict(told)}}
 
 
-def not_stored(
-    result: Mapping[str, Any], told: Mapping[str, Any], after: Mapping[str, Any]
+def not_stored(after: Mapping[str, Any], *, is_performed: bool = False) -> str:
+    """Say of a call that its end is not on record, by what recording it came to."""
+    what = (
+        "The effect HAPPENED, and its receipt is NOT stored: the journal could not be written."
+        if is_performed
+        else "What became of this call is NOT stored: the journal could not be written."
+    )
+    return f"{what} {_IN_DOUBT} {_TRIED if after.get('is_tried_again') else _NOT_TRIED}"
+
+
+def with_not_stored(
+    result: Mapping[str, Any], told: Mapping[str, Any], after: Mapping[str, Any], *, is_performed: bool
 ) -> dict[str, Any]:
     """Give a result whose record could not be written, with a line that says so: models see no `_meta`."""
     parts = result.get("content")
-    text = f"The call was passed on, and this is the tool's own answer. {NOT_STORED}"
+    what = not_stored(after, is_performed=is_performed)
+    text = f"The call was passed on, and this is the tool's own answer. {what}"
     line = {"type": "text", "text": f"[counterfoil: {text} Operation: {told.get('operation')}.]"}
     said = {**result, "content": [*(parts if isinstance(parts, list) else ()), line]}
     known = {name: value for name, value in told.items() if name not in ("next", "reason")}
@@ -169,20 +180,17 @@ def told_of(answer: Mapping[str, Any], *, replayed: bool) -> dict[str, Any]:
     return {"replayed": replayed, **{name: answer[name] for name in names if answer.get(name) is not None}}
 
 
-def replayed_reply(
-    answer: Mapping[str, Any], recorded: Recorded, *, has_output_schema: bool
-) -> dict[str, Any]:
+def replayed_reply(answer: Mapping[str, Any], recorded: Recorded) -> dict[str, Any]:
     """Answer a call that was carried out before with the result that is on record.
 
-    Where none is, the answer says that it was done. A tool with an output schema can say so only as an
-    error: clients hold every other result against the schema.
+    Where none is, the answer says that it was done, and is no error: acting tools are listed without an
+    output schema, so that no client holds it against one.
     """
     told = told_of({**answer, "state": recorded.state.value}, replayed=True)
     if isinstance(recorded.result, dict):
         meta = recorded.result.get("_meta")
         is_summary = isinstance(meta, Mapping) and SUMMARY in meta
-        result = {**recorded.result, "isError": True} if is_summary and has_output_schema else recorded.result
-        return marked(result, {**told, "summary": True} if is_summary else told)
+        return marked(recorded.result, {**told, "summary": True} if is_summary else told)
     why = "was removed from the journal since" if recorded.was_result else "is not in the journal"
     said = {
         "next": "skip",
@@ -191,4 +199,4 @@ def replayed_reply(
         "evidence of it. Do not make the call again.",
         **{name: answer[name] for name in _SHOWN if name in answer},
     }
-    return marked({**error_reply(said), "isError": has_output_schema}, told)
+    return marked({**error_reply(said), "isError": False}, told)

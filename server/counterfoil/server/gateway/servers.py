@@ -12,11 +12,19 @@ from counterfoil.server.probes.table import ProbeProblem, ProbeTable
 from counterfoil.store.domain.names import normalize_name
 from counterfoil.store.errors import InvalidArgument
 
-__all__ = ["GatewaySettings", "ServerSpec", "read_gateway", "run_name", "server_of_command"]
+__all__ = ["GatewaySettings", "ServerSpec", "Unreachable", "read_gateway", "run_name", "server_of_command"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
 _START_SECONDS = 30
 """A first start may download the server (npx, uvx); clients wait about so long for theirs."""
+
+
+class Unreachable(Exception):
+    """A server that cannot be reached now. `why` is in our own words."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
 
 
 class ServerSpec(Struct, frozen=True, kw_only=True):

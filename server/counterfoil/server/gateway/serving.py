@@ -2,13 +2,14 @@
 
 import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from counterfoil.server.lifecycle import Ending
 from counterfoil.server.logs import configure_logs, logger
 
 if TYPE_CHECKING:
+    from counterfoil.server.gateway.programs import Program
     from counterfoil.server.gateway.servers import ServerSpec
     from counterfoil.server.journals import JournalOpener
     from counterfoil.server.settings import Settings
@@ -24,16 +25,18 @@ def serve_gateway(
     run: str | None,
     ending: Ending,
     version: str = "",
+    started: "Mapping[str, Program] | None" = None,
 ) -> int:
     """Stand before the servers of `specs` until stdin or stdout ends, or a signal comes; give the exit code.
 
+    `started` are programs of theirs that run already; they end with the gateway, needed or not.
     To be called once, by a process that ends right after it.
     """
     configure_logs(settings.log_level)
     try:
         import anyio
 
-        anyio.run(_serve, settings, specs, open_journal, run, ending, version)
+        anyio.run(_serve, settings, specs, open_journal, run, ending, version, started or {})
     except Exception:
         logger.exception("the gateway failed")
         return 1
@@ -50,12 +53,16 @@ async def _serve(
     run: str | None,
     ending: Ending,
     version: str,
+    started: "Mapping[str, Program]",
 ) -> None:
+    from contextlib import AsyncExitStack
+
     import anyio
 
     from counterfoil.server.callers import ClientInfo
     from counterfoil.server.gateway.calls import CONNECTION_PREFIX
     from counterfoil.server.gateway.front import open_gateway
+    from counterfoil.server.gateway.pipes import ended_in_order
     from counterfoil.server.gateway.transports import transport_of
     from counterfoil.server.journals import Journals
     from counterfoil.server.stdio import claim_standard_streams, serve_streams
@@ -70,10 +77,11 @@ async def _serve(
         tasks.start_soon(journals.open_early)
 
     async with (
+        AsyncExitStack() as unneeded,
         anyio.create_task_group() as tasks,
         Journals.holding(open_journal) as journals,
         open_gateway(
-            [(spec, transport_of(spec)) for spec in specs],
+            [(spec, transport_of(spec, started.get(spec.name))) for spec in specs],
             journals.get,
             rules=settings.tool_rules,
             run=run,
@@ -91,6 +99,7 @@ async def _serve(
             version=version,
         ) as gateway,
     ):
+        unneeded.push_async_callback(ended_in_order, *started.values())
         await serve_streams(
             gateway.server,
             stdin,

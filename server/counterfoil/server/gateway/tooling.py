@@ -23,7 +23,6 @@ class KnownTool(Struct, frozen=True, kw_only=True):
 
     rule: ToolRule
     has_effect: bool
-    has_output_schema: bool = False
     is_idempotent_by_hint: bool = False
     listed: Mapping[str, Any] = field(default_factory=dict)
 
@@ -59,6 +58,8 @@ class Tooling:
             Unreachable, MCPError, BadAnswer: its server could not be asked.
         """
         client = await self._upstream.connected()
+        if not self._is_stale and self._generation == self._upstream.generation:
+            return self._known
         async with self._lock:
             if self._is_stale or self._generation != self._upstream.generation:
                 self._is_stale, generation = False, self._upstream.generation
@@ -83,7 +84,6 @@ class Tooling:
         return KnownTool(
             rule=rule,
             has_effect=has_effect(rule, name, hints),
-            has_output_schema=listed.get("outputSchema") is not None,
             is_idempotent_by_hint=hints.get("idempotentHint") is True,
             listed=listed,
         )

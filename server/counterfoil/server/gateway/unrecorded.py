@@ -55,6 +55,10 @@ def is_stored(after: dict[str, Any]) -> bool:
     return after.get("recorded") is not False
 
 
+def _not_stored(code: str, *, is_tried_again: bool) -> dict[str, Any]:
+    return {"state": "in_progress", "reason": code, "recorded": False, "is_tried_again": is_tried_again}
+
+
 class Unrecorded:
     """The ends of one client's calls, oldest first, that the journal has still to take."""
 
@@ -76,12 +80,13 @@ class Unrecorded:
                     await anyio.sleep(_PAUSE_SECONDS)
                 except Fault as fault:
                     logger.error("the end of a call was NOT recorded: %s", fault.code)
-                    return {"state": "in_progress", "reason": fault.code, "recorded": False}
+                    return _not_stored(fault.code, is_tried_again=False)
         logger.error("the end of a call is NOT recorded yet: %s", code)
-        if len(self._kept) < _MOST_KEPT:
+        is_kept = len(self._kept) < _MOST_KEPT
+        if is_kept:
             self._kept.append(end)
             self._has_come.set()
-        return {"state": "in_progress", "reason": code, "recorded": False}
+        return _not_stored(code, is_tried_again=is_kept)
 
     async def catch_up(self) -> None:
         """Record what is kept.
@@ -89,6 +94,8 @@ class Unrecorded:
         Raises:
             JournalUnavailable: the journal takes nothing now; what is left stays kept.
         """
+        if not self._kept:
+            return
         async with self._one_at_a_time:
             while self._kept:
                 try:

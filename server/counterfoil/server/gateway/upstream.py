@@ -20,13 +20,13 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from msgspec import Struct
 from pydantic import TypeAdapter, ValidationError
 
-from counterfoil.server.gateway.servers import ServerSpec
-from counterfoil.server.gateway.transports import Opened, Transport, Unreachable
+from counterfoil.server.gateway.servers import ServerSpec, Unreachable
+from counterfoil.server.gateway.transports import Opened, Transport
 from counterfoil.server.logs import logger
 
 __all__ = ["BadAnswer", "Introduction", "Questions", "Upstream"]
 
-_RAW: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
+_RAW: TypeAdapter[Any] = TypeAdapter(Any)
 """Takes a result as it is. The SDK declares models only, and does not mind."""
 
 
@@ -255,12 +255,12 @@ class Upstream:
         self._in_flight += 1
         try:
             result: dict[str, Any] = await client.session.send_request(
-                _RawRequest(method=method, params=dict(params or {})),
+                _RawRequest.model_construct(method=method, params=dict(params or {})),
                 _RAW,
                 request_read_timeout_seconds=timeout_seconds,
                 progress_callback=on_progress,
             )
-            if (shape := _shape(method)) is not None:
+            if client.protocol_version in MODERN_PROTOCOL_VERSIONS and (shape := _shape(method)) is not None:
                 # The SDK's own check lets a result of another shape pass where extensions may have theirs.
                 shape.validate_python(result, by_name=False)
             return result

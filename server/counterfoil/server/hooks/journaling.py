@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from counterfoil.server.hooks.call import Call, again_after, identity_of, likeness_marks, payload_of
 from counterfoil.server.hooks.event import HookEvent
-from counterfoil.server.hooks.fitting import fitting_attempt
+from counterfoil.server.hooks.matching import fitting_attempt
 from counterfoil.server.hooks.saying import BLOCKED, blocked, blocked_by_step
 from counterfoil.store.attending_calls import HeldAttempt
 from counterfoil.store.domain.commands import (

@@ -20,8 +20,8 @@ from counterfoil.server.hooks.rules.results import (
     document_of,
     find_reference,
     is_refusal,
-    tool_succeeded,
 )
+from counterfoil.server.rules.failures import tells_of_failure
 from counterfoil.store.domain.patterns import lazy_pattern
 
 __all__ = ["Outcome", "outcome_of"]
@@ -54,7 +54,7 @@ def outcome_of(event: HookEvent, call: Call) -> Outcome:
 def _of_tool(event: HookEvent, call: Call) -> Outcome:
     text, document = document_of(event.response)
     found = tuple(find_reference(effect.rule, text=text, document=document) for effect in call.effects)
-    if not tool_succeeded(event.response, document, text):
+    if tells_of_failure(event.response, document, text):
         evidence = is_refusal(call.effects[0].rule, text)
         came = "unknown" if evidence is None else "refused"
         return Outcome(came=came, found=found, text=text, evidence=evidence)

@@ -6,6 +6,7 @@ import secrets
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from msgspec import Struct
+from pydantic import InstanceOf
 from starlette.requests import HTTPConnection
 
 from counterfoil.server.callers import ClientInfo
@@ -27,7 +28,7 @@ class Principal(Struct, frozen=True, kw_only=True):
 class PrincipalToken(AccessToken):
     """A token that was verified, as the SDK carries it, with whom it stands for."""
 
-    principal: Principal
+    principal: InstanceOf[Principal]
 
 
 def local_principal(namespace: str) -> Principal:

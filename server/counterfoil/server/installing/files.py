@@ -9,6 +9,7 @@ from pathlib import Path
 __all__ = [
     "ChangedMeanwhile",
     "back_up",
+    "backups_of",
     "dangling_link",
     "digest_of",
     "missing_folders",
@@ -18,6 +19,9 @@ __all__ = [
 
 _PRIVATE = 0o600
 """For what is made anew: such files hold keys sooner or later."""
+
+
+_ENDING = ".before-counterfoil-"
 
 
 class ChangedMeanwhile(Exception):
@@ -91,10 +95,19 @@ def back_up(path: str | Path, text: str) -> str:
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     number = 0
     while True:
-        backup = target.with_name(f"{target.name}.before-counterfoil-{stamp}{f'-{number}' if number else ''}")
+        backup = target.with_name(f"{target.name}{_ENDING}{stamp}{f'-{number}' if number else ''}")
         if not backup.exists():
             break
         number += 1
     write_whole(backup, text)
     backup.chmod(target.stat().st_mode & 0o777)
     return str(backup)
+
+
+def backups_of(path: str | Path) -> tuple[str, ...]:
+    """Give the names under which `back_up` has kept a file, oldest first, as far as they are there."""
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        return ()
+    beginning = f"{target.name}{_ENDING}"
+    return tuple(sorted(str(one) for one in target.parent.iterdir() if one.name.startswith(beginning)))

@@ -231,8 +231,10 @@ def _put(text: str, node: _Node, head: str, value: Any) -> str:
     last = node.parts[-1].node.end
     comma = _comma_after(text, last, node.end)
     if comma is not None:
-        return f"{text[: comma + 1]}\n{inner}{head}{written},{text[comma + 1 :]}"
-    return f"{text[:last]},\n{inner}{head}{written}{text[last:]}"
+        end = _end_of_comments(text, comma + 1)
+        return f"{text[:end]}\n{inner}{head}{written},{text[end:]}"
+    end = _end_of_comments(text, last)
+    return f"{text[:last]},{text[last:end]}\n{inner}{head}{written}{text[end:]}"
 
 
 def _cut(text: str, node: _Node, place: int) -> str:
@@ -260,6 +262,19 @@ def _cut(text: str, node: _Node, place: int) -> str:
     comma = _comma_after(text, part.node.end, node.end)
     end = part.node.end if comma is None else comma + 1
     return text[: part.start].rstrip(" \t\r\n") + text[end:]
+
+
+def _end_of_comments(text: str, start: int) -> int:
+    """Give where the comments end that stand behind a value in its line: they are about that value."""
+    end = at = start
+    while at < len(text) and text[at] in " \t":
+        at += 1
+        if text.startswith("//", at):
+            stop = text.find("\n", at)
+            return at + len(text[at : stop if stop >= 0 else len(text)].rstrip())
+        if text.startswith("/*", at):
+            end = at = text.index("*/", at + 2) + 2
+    return end
 
 
 def _comma_after(text: str, start: int, end: int) -> int | None:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from counterfoil.server.installing.files import (
     ChangedMeanwhile,
     back_up,
+    backups_of,
     dangling_link,
     digest_of,
     missing_folders,
@@ -37,7 +38,8 @@ class NotInstallable(Fault):
 class Change(Struct, frozen=True, kw_only=True):
     """What becomes of one file: its text before and after, None where there is no file.
 
-    `notes` say what was left to its owner.
+    `backup` is the file as it was: made when it is installed into, removed when it is put back. `kept` are
+    those that stay beside it after that. `notes` say what was left to its owner.
     """
 
     path: str
@@ -45,6 +47,7 @@ class Change(Struct, frozen=True, kw_only=True):
     after: str | None
     entry: InstalledFile | None = None
     backup: str | None = None
+    kept: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -141,7 +144,10 @@ def plan_uninstall(folder: str, client: str) -> tuple[Change, ...]:
         changes.append(
             Change(path=path, before=before, after=None if is_gone else after, entry=entry, notes=notes)
         )
-    return tuple(changes)
+    return tuple(
+        replace(change, kept=tuple(one for one in backups_of(change.path) if one != change.backup))
+        for change in changes
+    )
 
 
 def uninstall(folder: str, client: str, changes: Sequence[Change]) -> None:

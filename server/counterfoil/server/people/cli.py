@@ -7,6 +7,7 @@ import click
 
 from counterfoil.server.faults import fault_text, without_secrets
 from counterfoil.server.logs import logger
+from counterfoil.server.people.advice import fix_for_person
 from counterfoil.server.people.connecting import config, demo, serve
 from counterfoil.server.people.copying import copy
 from counterfoil.server.people.criteria import spec
@@ -64,6 +65,10 @@ def cli(context: click.Context) -> None:
     """Counterfoil is a journal of what agents do to the outside world: written before each external effect,
     matched with a receipt after it. Whoever takes an interrupted run up again reads what is done, what is in
     doubt and what may be done now, instead of guessing.
+
+    A run is one execution of a workflow; an operation is one effect in it, such as one mail, and is named by
+    its id (op_…) or by its run and its key. In doubt is what may have happened: an attempt ended, and nobody
+    knows.
 
     Without a command it serves MCP over stdio, as a client starts it.
     """
@@ -153,7 +158,7 @@ def _say_fault(request: Request, fault: Fault) -> int:
         told = json.loads(fault_text(fault))
         write_json({**told, **({"journal": path} if is_about_journal else {})})
     else:
-        _say(request, fault.code, fault.message, fault.fix)
+        _say(request, fault.code, fault.message, fix_for_person(fault))
         if is_about_journal and path not in fault.message:
             tell(f"  journal: {path}")
         for candidate in getattr(fault, "candidates", ()):

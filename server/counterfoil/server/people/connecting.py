@@ -81,8 +81,8 @@ def config(request: Request, client: str, *, with_uvx: bool, tools: str | None) 
     """Print the configuration by which CLIENT starts this server.
 
     CLIENT is claude-code, claude-desktop, codex, cursor, gemini, letta-code or vscode. The configuration
-    goes to stdout, where it belongs to stderr; nothing is changed. A journal, namespace or configuration
-    file that is set here, by option or environment, is written into it.
+    goes to stdout, and the name of the file that it belongs into to stderr; nothing is changed. A journal,
+    namespace or configuration file that is set here, by option or environment, is written into it.
     """
     arguments = [*([] if tools is None else ["--tools", tools]), *passed_on(request)]
     connection = server_command(with_uvx=with_uvx, arguments=arguments, argv0=sys.argv[0])

@@ -197,8 +197,9 @@ def _shown(namespace: str, copied: "Copied", checked: "Checked") -> "list[Any]":
                 (
                     "compared",
                     show.plain(
-                        f"{checked.operations} operations and {checked.references} references in "
-                        f"{checked.runs} runs, {checked.same_logs} with one log in both"
+                        f"{show.counted(checked.operations, 'operation')} and "
+                        f"{show.counted(checked.references, 'reference')} in "
+                        f"{show.counted(checked.runs, 'run')}, {checked.same_logs} with one log in both"
                     ),
                 ),
             ]
@@ -207,7 +208,8 @@ def _shown(namespace: str, copied: "Copied", checked: "Checked") -> "list[Any]":
     if is_live:
         lines.append(
             show.plain(
-                f"FROM is in use: {copied.live_attempts} live attempts, {copied.held_runs} runs held. What "
+                f"FROM is in use: {show.counted(copied.live_attempts, 'live attempt')}, "
+                f"{show.counted(copied.held_runs, 'run')} held. What "
                 "those sessions do from now on is in FROM only: stop them, and copy again.",
                 "yellow",
             )

@@ -8,6 +8,7 @@ import click
 from rich.text import Text
 
 from counterfoil.server.people import rendering as show
+from counterfoil.server.people.advice import advice
 from counterfoil.server.people.output import write, write_json
 from counterfoil.server.people.request import Request
 from counterfoil.server.people.teaching import teaching_command
@@ -98,4 +99,6 @@ def _outcome(answer: dict[str, Any]) -> list[Any]:
         "run_finished": "The run is finished: it takes no other specification.",
     }
     name, reason = answer["run"], answer["reason"]
-    return [Text.assemble(show.plain(name), ": ", show.plain(words.get(reason, answer["guidance"])))]
+    return [
+        Text.assemble(show.plain(name), ": ", show.plain(words.get(reason, advice(answer["next"], reason))))
+    ]

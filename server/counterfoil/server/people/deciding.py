@@ -88,6 +88,12 @@ def reconcile(
 ) -> int:
     """Settle an operation that is in doubt or disputed, by what you found.
 
+    \b
+    performed      it happened; without --external-id that is only a claim
+    not_performed  it did not, and nothing can still arrive: it may be begun
+    inconclusive   it could not be found out
+    compensated    it happened and was undone; --external-id is that of the undoing
+
     With --satisfies the reference is evidence for a criterion of the run as well. Beside an effect that is on
     file already, give the evidence's own --external-id, under another --kind or --system than the effect's:
     the same reference again adds nothing, and another of the same kind would be a second effect. Exit code 1
@@ -161,7 +167,11 @@ def close(
     reason: str,
     operator_secret_file: str | None,
 ) -> int:
-    """Stop waiting for an operation (timed_out), or give it up (cancelled).
+    """Stop waiting for an operation (timed_out), or give it up (cancelled). No agent performs it afterwards.
+
+    timed_out is for what was attempted and may have happened; it counts as failed, without evidence. What
+    has succeeded is not closed: it is undone, by another operation. Should it turn out otherwise,
+    `counterfoil reconcile` records that.
 
     You are a person here if you answer a question at a terminal, or bring the operator's secret; otherwise
     the decision is an agent's, which counts for less. Over stdio this guards against mistakes: it is no

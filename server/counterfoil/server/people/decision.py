@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from counterfoil.server.people import rendering as show
+from counterfoil.server.people.advice import advice_on
 from counterfoil.server.people.operation_page import summary
 from counterfoil.server.people.output import tell, write, write_json
 from counterfoil.server.people.person import answers_at_terminal, brings_secret, is_at_terminal
@@ -134,7 +135,7 @@ def _names(shown: Mapping[str, Any]) -> list[str]:
 
 def _question(shown: Mapping[str, Any], asked: str, wanted: str) -> str:
     page = (
-        summary(shown)
+        summary(shown, is_advised=False)
         if "operation" in shown
         else show.facts(
             [
@@ -166,7 +167,7 @@ def _say(answer: Mapping[str, Any]) -> None:
                 ("key", show.plain(answer["key"])),
                 ("state", show.state(answer["state"])),
                 ("answer", show.plain(f"{answer['next']}: {answer['reason']}")),
-                ("", show.plain(answer["guidance"])),
+                ("", show.plain(advice_on(answer))),
                 *(
                     ("criterion", show.plain(f"{one['id']}: {one['state']}"))
                     for one in answer.get("criteria", ())

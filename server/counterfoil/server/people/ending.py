@@ -7,6 +7,7 @@ import anyio
 import click
 
 from counterfoil.server.people import rendering as show
+from counterfoil.server.people.advice import advice
 from counterfoil.server.people.gathering import whole_plan
 from counterfoil.server.people.output import tell, write, write_json
 from counterfoil.server.people.person import (
@@ -30,6 +31,11 @@ _CLAIM = (
     "counterfoil: no terminal and no operator's secret, so nobody was shown to be a person: "
     "this counts as an agent's word"
 )
+_RELEASED = (
+    "The hold is over: the next session that takes the run up has it. Live attempts go on; `counterfoil "
+    "reconcile --end-lease` ends one."
+)
+_NOT_HELD = "Nobody holds this run: nothing was changed."
 _MEANINGS = {
     "completed": "All of it is done. Refused while anything is open, or a required criterion is not met.",
     "failed": "It did not come to its end. What is open stays listed; begin_run may take it up again.",
@@ -80,7 +86,8 @@ def release(request: Request, run: str, *, reason: str, operator_secret_file: st
     if request.as_json:
         write_json({**answer, "released": answer["reason"] == "recorded"})
     else:
-        _say(answer, _hold_lines(answer))
+        words = _RELEASED if "held_by" in answer else _NOT_HELD
+        _say(answer, _hold_lines(answer), words if answer["next"] == "continue" else None)
     return 0 if answer["next"] == "continue" else 1
 
 
@@ -205,11 +212,11 @@ def _and_more(lines: list[Line], answer: Mapping[str, Any], name: str) -> list[L
     return [*lines, ("", show.plain(f"and {rest} more"))] if rest > 0 else lines
 
 
-def _say(answer: Mapping[str, Any], lines: list[Line]) -> None:
+def _say(answer: Mapping[str, Any], lines: list[Line], words: str | None = None) -> None:
     pairs: list[Line] = [
         ("run", show.plain(answer["run"])),
         ("answer", show.plain(f"{answer['next']}: {answer['reason']}")),
-        ("", show.plain(answer["guidance"])),
+        ("", show.plain(words or advice(answer["next"], answer["reason"]))),
         *((("finished as", show.plain(answer["finished_as"])),) if "finished_as" in answer else ()),
         *lines,
         *(("warning", show.plain(warning)) for warning in answer.get("warnings", ())),

@@ -9,6 +9,7 @@ import click
 from msgspec.structs import replace
 
 from counterfoil.server.people import rendering as show
+from counterfoil.server.people.advice import advice
 from counterfoil.server.people.output import as_json_text, tell, write, write_json
 from counterfoil.server.people.person import (
     SECRET_FILE_VARIABLE,
@@ -262,7 +263,11 @@ def _question(shown: Mapping[str, Any], command: GrantAuthority) -> str:
     if command.request is None and "operation" not in shown:
         confirm = "the pattern of the action"
     end = command.expires_at or (f"{command.lasts_seconds:g} s from now" if command.lasts_seconds else None)
-    uses = "any number of operations" if command.max_uses is None else f"{command.max_uses} operations"
+    uses = (
+        "any number of operations"
+        if command.max_uses is None
+        else show.counted(command.max_uses, "operation")
+    )
     bounds = f"It ends: {escape_untrusted(end, limit=60) if end else 'never by itself'}" + (
         "." if "operation" in shown else f"; {uses}."
     )
@@ -285,7 +290,7 @@ def _pairs(line: Mapping[str, Any]) -> list[tuple[str, Any]]:
 def _say(answer: Mapping[str, Any]) -> None:
     shown = answer.get("grant")
     pairs = [("answer", show.plain(f"{answer['next']}: {answer['reason']}"))]
-    pairs += [("", show.plain(answer["guidance"]))]
+    pairs += [("", show.plain(advice(answer["next"], answer["reason"], it=_grantable(answer))))]
     if isinstance(shown, Mapping):
         pairs += _pairs(shown)
     for name in ("request", "operation", "key", "state"):
@@ -293,6 +298,12 @@ def _say(answer: Mapping[str, Any]) -> None:
             pairs.append((name, show.plain(answer[name])))
     pairs += [("warning", show.plain(warning)) for warning in answer.get("warnings", ())]
     write(show.rendered(show.facts(pairs)))
+
+
+def _grantable(answer: Mapping[str, Any]) -> str:
+    """Name what `counterfoil grant` would permit: what was asked for, or the operation."""
+    named = (answer[name] for name in ("request", "operation") if isinstance(answer.get(name), str))
+    return next(named, "OPERATION")
 
 
 def with_journal(request: Request, work: Callable[["Journal"], Awaitable[Any]]) -> Any:

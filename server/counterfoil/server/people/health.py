@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from rich.text import Text
 
 from counterfoil.server.people import rendering as show
+from counterfoil.server.people.gaps import Gap, gap_of, gap_words
 from counterfoil.server.people.gathering import whole_plan, whole_runs
 from counterfoil.server.people.output import write, write_json
 from counterfoil.server.people.request import Request
@@ -40,6 +41,7 @@ class Examination(Struct, kw_only=True):
     counts: dict[str, int] = field(default_factory=dict)
     open_questions: list[dict[str, Any]] = field(default_factory=list)
     problems: list[dict[str, str]] = field(default_factory=list)
+    gap: Gap | None = None
 
     @property
     def status(self) -> str:
@@ -97,7 +99,7 @@ async def _examine_file(journal: "Journal", found: Examination) -> None:
         faults = [] if faults == ["ok"] else faults
         if faults:
             found.add(
-                f"the file is corrupt: {len(faults)} faults, the first: {faults[0]}",
+                f"the file is corrupt: {show.counted(len(faults), 'fault')}, the first: {faults[0]}",
                 "stop the servers, keep a copy of the file, restore a backup",
             )
     if facts.get("synchronous") not in (None, "FULL"):
@@ -113,6 +115,7 @@ async def _examine_file(journal: "Journal", found: Examination) -> None:
 
 async def _examine_contents(journal: "Journal", request: Request, found: Examination) -> None:
     caller = request.caller("check")
+    found.gap = await gap_of(journal)
     answer = await whole_runs(journal, caller, include="all")
     found.journal, found.runs = answer["journal"], len(answer["runs"])
     for run in answer["runs"]:
@@ -127,7 +130,7 @@ async def _examine_contents(journal: "Journal", request: Request, found: Examina
             plan = await whole_plan(journal, caller, run=run["run"], include="open")
             if plan.get("damaged"):
                 found.add(
-                    f"{plan['damaged']} operations of run {run['run']} cannot be read",
+                    f"{show.counted(plan['damaged'], 'operation')} of run {run['run']} cannot be read",
                     "stop the servers and run `counterfoil verify`; restore a backup if it finds faults",
                 )
             found.open_questions += [
@@ -204,6 +207,7 @@ def examination_lines(found: Examination) -> Any:
             ),
             ("journal", show.plain(facts.get("path") or facts.get("location"))),
             ("", show.plain(file)),
+            ("history", None if found.gap is None else show.plain(gap_words(found.gap), "bold yellow")),
             ("runs", show.plain(found.runs)),
             ("operations", show.counts(settled)),
             ("open", show.counts(unsettled)),

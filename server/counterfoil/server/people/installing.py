@@ -51,8 +51,9 @@ def install(
     """Write into CLIENT's own files how it starts this server, the hooks that it runs, and a skill.
 
     CLIENT is claude-code, codex, gemini or letta-code; for others see `counterfoil config`. Everything else
-    in those files stays as it is, and a file that changes is kept beside it as it was. Installing twice
-    changes nothing more. A journal, namespace or configuration file that is set here is written into it.
+    in those files stays as it is, and beside a file that changes a copy of what it was is kept, and named,
+    until `counterfoil uninstall` has put it back. Installing twice changes nothing more. A journal, namespace
+    or configuration file that is set here is written into it.
     """
     target = TARGETS[client]
     if agents and not target.needs_agent:
@@ -71,6 +72,13 @@ def install(
     if not dry_run:
         changes = work.install(folder, client, changes)
     notes = [note for change in changes for note in change.notes] + list(target.notes)
+    if dry_run:
+        notes += [
+            f"{change.path} would be kept as it is, as {change.path}.before-counterfoil-TIME, until "
+            "`counterfoil uninstall` puts it back"
+            for change in changes
+            if change.is_change and change.before is not None and change.after is not None
+        ]
     _report(request, client, changes, notes, is_dry=dry_run)
     return 0
 
@@ -84,13 +92,24 @@ def install(
 def uninstall(request: Request, client: str, *, dry_run: bool) -> int:
     """Take out of CLIENT's files exactly what `install` put there; what you changed since then stays.
 
-    The journal is not touched.
+    A file that is still as `install` left it becomes what it was before, and the copy kept beside it is
+    removed. Copies that are not put back so stay, and are named. The journal is not touched.
     """
     folder = data_folder(os.environ)
     changes = work.plan_uninstall(folder, client)
     if not dry_run:
         work.uninstall(folder, client, changes)
     notes = [note for change in changes for note in change.notes]
+    notes += [
+        f"{change.backup} {'would be' if dry_run else 'was'} removed: {change.path} is what it was"
+        for change in changes
+        if change.backup is not None
+    ]
+    notes += [
+        f"{kept} stays: {change.path} as it was before an installation; remove it when you need it no more"
+        for change in changes
+        for kept in change.kept
+    ]
     if not changes:
         notes.append(f"nothing was installed into {CLIENTS[client].title} by `counterfoil install`")
     _report(request, client, changes, notes, is_dry=dry_run)

@@ -244,7 +244,7 @@ def _tell_restored(request: Request, restored: "Restored") -> int:
             [
                 ("journal", show.plain(restored.path)),
                 ("as of", show.plain(rfc3339(restored.backed_up_at))),
-                ("holds", show.plain(f"{restored.operations} operations in {restored.runs} runs")),
+                ("holds", show.plain(_held(restored))),
                 *(("moved", show.plain(name)) for name in restored.moved),
             ]
         ),
@@ -256,6 +256,10 @@ def _tell_restored(request: Request, restored: "Restored") -> int:
     ]
     write(show.rendered(*lines))
     return 1 if faults else 0
+
+
+def _held(restored: "Restored") -> str:
+    return f"{show.counted(restored.operations, 'operation')} in {show.counted(restored.runs, 'run')}"
 
 
 def _accept(request: Request, run: str | None, *, secret: str | None) -> int:
@@ -362,8 +366,8 @@ def prune(request: Request, *, older_than: float, dry_run: bool) -> int:
     verb = "would be removed" if dry_run else "removed"
     lines: list[Any] = [
         show.plain(
-            f"{pruned.bodies} bodies ({show.size(pruned.characters)}) of {pruned.operations} operations in "
-            f"{pruned.runs} runs {verb}"
+            f"{show.counted(pruned.bodies, 'body', 'bodies')} ({show.size(pruned.characters)}) of "
+            f"{show.counted(pruned.operations, 'operation')} in {show.counted(pruned.runs, 'run')} {verb}"
         )
     ]
     if reclaimed:

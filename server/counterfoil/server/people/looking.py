@@ -7,6 +7,8 @@ import click
 from rich.text import Text
 
 from counterfoil.server.people import rendering as show_
+from counterfoil.server.people.advice import advice
+from counterfoil.server.people.gaps import Gap, gap_of, gap_words
 from counterfoil.server.people.gathering import owners_of, whole_operation, whole_plan, whole_runs
 from counterfoil.server.people.operation_page import operation_page
 from counterfoil.server.people.output import write, write_json
@@ -70,16 +72,17 @@ def runs(request: Request, *, every: bool, limit: int) -> int:
 def plan(request: Request, run: str, *, every: bool) -> int:
     """Show the resume plan of RUN: what is in doubt, to be done, waiting or settled.
 
-    It is what an agent gets when it takes the run up again. Exit code 1: there are operations in it that
-    cannot be read.
+    Below the steps stands what you can do about each kind. With --json it is what an agent gets when it takes
+    the run up again. Exit code 1: there are operations in it that cannot be read.
     """
 
-    async def work() -> dict[str, Any]:
+    async def work() -> tuple[dict[str, Any], Gap | None]:
         async with request.journal() as journal:
             include = "all" if every else "open"
-            return await whole_plan(journal, request.caller("plan"), run=run, include=include)
+            answer = await whole_plan(journal, request.caller("plan"), run=run, include=include)
+            return answer, await gap_of(journal, answer["run"]["run"])
 
-    answer = anyio.run(work)
+    answer, gap = anyio.run(work)
     code = 1 if answer.get("damaged") else 0
     if request.as_json:
         write_json(answer)
@@ -90,16 +93,20 @@ def plan(request: Request, run: str, *, every: bool) -> int:
         f" as of {show_.moment(answer['as_of'])}: ",
         show_.counts(answer["counts"]),
     )
-    parts: list[Any] = [head, *_standing(answer), Text("")]
+    parts: list[Any] = [head, *_standing(answer)]
+    if gap is not None:
+        parts.append(show_.plain(f"history: {gap_words(gap)}", "bold yellow"))
+    parts.append(Text(""))
     if answer.get("damaged"):
         parts.append(
             Text(f"{answer['damaged']} of them cannot be read: `counterfoil verify` says why.", "bold red")
         )
     if answer["steps"]:
         parts += [_steps(answer["steps"]), Text("")]
+        verbs = dict.fromkeys((step["next"], step["reason"]) for step in answer["steps"])
         parts += [
-            Text.assemble(show_.plain(f"{reason}: ", "bold"), show_.plain(text))
-            for reason, text in answer["guidances"].items()
+            Text.assemble(show_.plain(f"{next_}, {reason}: ", "bold"), show_.plain(advice(next_, reason)))
+            for next_, reason in verbs
         ]
     elif code == 0:
         parts.append(Text("Nothing is open. `--all` lists what is settled."))
@@ -170,7 +177,7 @@ def _what(step: dict[str, Any]) -> Text:
 )
 @click.argument("operation", nargs=-1, required=True, metavar="OPERATION | RUN KEY")
 def show(request: Request, operation: tuple[str, ...]) -> int:
-    """Show all that is on file of one operation.
+    """Show all that is on file of one operation, named by its id or by its run and its key.
 
     State, attempts, receipts, findings, what it is and what was sent, and its history.
     """

@@ -89,7 +89,10 @@ def _to_stdout(line: str) -> None:
 
 def _told(end: dict[str, Any]) -> str:
     counts = end["counts"]
-    return f"{counts['operations']} operations in {counts['runs']} runs, {counts['events']} events exported"
+    operations, runs, events = (
+        show.counted(counts[f"{name}s"], name) for name in ("operation", "run", "event")
+    )
+    return f"{operations} in {runs}, {events} exported"
 
 
 @teaching_command(
@@ -148,7 +151,8 @@ def import_(request: Request, file: str) -> int:
             )
         )
     if taken.conflicts_in_all > _SHOWN:
-        lines.append(show.plain(f"… {taken.conflicts_in_all - _SHOWN} more conflicts (--json lists more)"))
+        more = show.counted(taken.conflicts_in_all - _SHOWN, "more conflict")
+        lines.append(show.plain(f"… {more} (--json lists more)"))
     write(show.rendered(*lines))
     return 1 if taken.conflicts_in_all else 0
 

@@ -7,6 +7,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from counterfoil.server.people import rendering as show
+from counterfoil.server.people.advice import advice_on
 
 __all__ = ["operation_page", "summary", "what", "who"]
 
@@ -46,8 +47,8 @@ def operation_page(answer: Mapping[str, Any]) -> list[RenderableType]:
     return parts
 
 
-def summary(answer: Mapping[str, Any]) -> RenderableType:
-    """Give what identifies the operation and says where it stands."""
+def summary(answer: Mapping[str, Any], *, is_advised: bool = True) -> RenderableType:
+    """Give what identifies the operation and says where it stands; `is_advised`, and what a person can do."""
     decision = answer.get("decision")
     return show.facts(
         [
@@ -67,7 +68,8 @@ def summary(answer: Mapping[str, Any]) -> RenderableType:
                 ),
             ),
             ("next", Text.assemble(show.verb(answer["next"]), ": ", show.plain(answer["reason"]))),
-            ("", show.plain(answer["guidance"])),
+            ("", show.plain(advice_on(answer)) if is_advised else None),
+            ("looks like", _optional(_duplicates(answer))),
             *(("", show.plain(warning, "red")) for warning in answer.get("warnings", ())),
             ("retry at", _optional(show.moment(answer.get("retry_at")))),
             ("look since", _optional(show.moment(answer.get("since")))),
@@ -79,6 +81,16 @@ def summary(answer: Mapping[str, Any]) -> RenderableType:
             ("as of", show.plain(show.moment(answer["as_of"]))),
         ]
     )
+
+
+def _duplicates(answer: Mapping[str, Any]) -> str | None:
+    """Name the operations that this one may be a second one of, where that stops it."""
+    named = [
+        f"{one['key']} ({one['operation']}), {one['state']}: the same {one['same']}"
+        for one in answer.get("duplicates", ())
+        if "operation" in one
+    ]
+    return "; ".join(named) or None
 
 
 def _optional(value: Any) -> Text | None:

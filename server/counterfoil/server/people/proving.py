@@ -54,7 +54,9 @@ def verify(request: Request, *, repair: bool) -> int:
             Text.assemble(
                 "verify ",
                 (status, "bold red" if found.faults else "bold green"),
-                f": {found.events} events of {found.operations} operations in {found.runs} runs replayed",
+                f": {show.counted(found.events, 'event')} of "
+                f"{show.counted(found.operations, 'operation')} in "
+                f"{show.counted(found.runs, 'run')} replayed",
             )
         ]
         lines += [show.plain(f"made anew from the log: {operation}") for operation in repaired]

@@ -1,6 +1,10 @@
 """Stands before other MCP servers and records what their tools do: `gateway`."""
 
+import os
 import sys
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -8,6 +12,9 @@ from counterfoil.server.people.output import tell
 from counterfoil.server.people.request import Request
 from counterfoil.server.people.teaching import teaching_command
 from counterfoil.server.settings import SettingsError
+
+if TYPE_CHECKING:
+    from counterfoil.server.gateway.programs import Program
 
 __all__ = ["gateway"]
 
@@ -30,8 +37,8 @@ def gateway(request: Request, command: tuple[str, ...], *, named_run: str | None
     Calls of tools that act are recorded before they are passed on, and their results after; the same call
     again is answered from the journal. A client starts this in the place of the server itself.
     """
+    from counterfoil.server.gateway.programs import start_programs
     from counterfoil.server.gateway.servers import run_name, server_of_command
-    from counterfoil.server.gateway.serving import serve_gateway
     from counterfoil.server.lifecycle import GATEWAY_PATIENCE_SECONDS, Ending
     from counterfoil.server.opener import journal_opener
     from counterfoil.server.probes.table import ProbeProblem
@@ -50,4 +57,24 @@ def gateway(request: Request, command: tuple[str, ...], *, named_run: str | None
         raise SettingsError(problem.name, problem.problem) from None
     if sys.stdin is not None and sys.stdin.isatty():
         tell("counterfoil: waiting for an MCP client on stdin; a client starts this in place of the server")
-    return serve_gateway(settings, specs, journal_opener(settings), run=run, ending=ending, version=version())
+    # The servers load while we do.
+    started = start_programs(specs)
+    ending.stop = partial(_end_at_once, started.values())
+    from counterfoil.server.gateway.serving import serve_gateway
+
+    return serve_gateway(
+        settings,
+        specs,
+        journal_opener(settings),
+        run=run,
+        ending=ending,
+        version=version(),
+        started=started,
+    )
+
+
+def _end_at_once(programs: "Iterable[Program]") -> NoReturn:
+    """End before anything is served: nothing is open but the servers' programs."""
+    for program in programs:
+        program.terminate()
+    os._exit(0)

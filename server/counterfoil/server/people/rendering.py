@@ -22,6 +22,7 @@ from counterfoil.store.domain.untrusted import escape_untrusted
 __all__ = [
     "OPERATION",
     "age",
+    "counted",
     "counts",
     "facts",
     "indented",
@@ -172,4 +173,9 @@ def size(size_bytes: float) -> str:
     for unit, length in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if size_bytes >= length:
             return f"{size_bytes / length:.1f} {unit}"
-    return f"{int(size_bytes)} bytes"
+    return counted(int(size_bytes), "byte")
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """Say how many there are: one, or many in the plural, which ends in s where it is not given."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"

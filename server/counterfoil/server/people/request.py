@@ -50,9 +50,10 @@ class Request(Struct, kw_only=True, dict=True):
         # Where only its side files are left, opening it says so.
         if path is not None and not path.exists() and not any(path.parent.glob(f"{path.name}-*")):
             raise JournalUnavailable(
-                f"there is no journal at {path}",
-                fix="a server makes it when a client first calls a tool, or `counterfoil migrate` does now; "
-                "if there should be one, check what names it (`counterfoil doctor` shows what counts)",
+                f"there is no journal at {path} yet",
+                fix="a server makes it when a client first calls a tool (`counterfoil install CLIENT` "
+                "connects one, `counterfoil demo` shows what it is for), or `counterfoil migrate` makes it "
+                "now; if there should be one, check what names it (`counterfoil doctor` shows what counts)",
             )
         async with open_from(self.settings, is_made=False) as journal:
             yield journal

@@ -101,9 +101,16 @@ def _keep_json(context: click.Context, _: click.Parameter, value: bool) -> None:
 def with_settings(function: _Decorated) -> _Decorated:
     """Add the options that every command takes; the one nearest to the end of the line counts."""
     texts = {
-        "journal": ("URL", "The journal: sqlite:///PATH, or an absolute PATH."),
-        "namespace": ("NAME", "The tenant inside the journal."),
-        "config": ("FILE", "The configuration file, counterfoil.toml."),
+        "journal": (
+            "URL",
+            "The journal: an absolute PATH, ~/PATH, sqlite:////ABSOLUTE/PATH or postgresql://…; "
+            "COUNTERFOIL_JOURNAL and the configuration file take the same.",
+        ),
+        "namespace": ("NAME", "The tenant inside the journal; default unless set."),
+        "config": (
+            "FILE",
+            "The configuration file; counterfoil.toml in your configuration folder unless set.",
+        ),
         "log": ("LEVEL", "debug, info, warning or error, on stderr."),
     }
     for name, (metavar, text) in reversed(texts.items()):

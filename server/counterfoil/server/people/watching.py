@@ -37,7 +37,12 @@ Event = Mapping[str, Any]
 )
 @click.argument("run", required=False)
 @click.option(
-    "-n", "--number", type=click.IntRange(0), default=20, show_default=True, help="How many to begin with."
+    "-n",
+    "--number",
+    type=click.IntRange(0),
+    default=20,
+    show_default=True,
+    help="How many of the newest to begin with.",
 )
 @click.option("-f", "--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
 def tail(request: Request, run: str | None, *, number: int, follow: bool) -> int:

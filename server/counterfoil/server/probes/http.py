@@ -13,7 +13,7 @@ from counterfoil.server.probes.json_reading import JsonReading, read_reading
 from counterfoil.server.probes.probe import Inconclusive, Seen
 from counterfoil.server.probes.table import ProbeTable, from_environment, missing_variables
 from counterfoil.server.probes.template import Template
-from counterfoil.store.domain.commands import Json
+from counterfoil.store.domain.json_numbers import Json
 from counterfoil.store.probing import ProbeSubject
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import re
 
 from msgspec import Struct
 
-from counterfoil.store.domain.commands import Json
+from counterfoil.store.domain.json_numbers import Json
 
 __all__ = ["ABSENT_ITEM", "BadPath", "JsonPath", "NoSuchMember"]
 

@@ -11,8 +11,8 @@ from counterfoil.server.probes.probe import Inconclusive, Seen
 from counterfoil.server.probes.table import ProbeTable
 from counterfoil.server.probes.template import Template, fill_json
 from counterfoil.store.domain.canonical import plain_json
-from counterfoil.store.domain.commands import Json
 from counterfoil.store.domain.instants import micros, parse_rfc3339, rfc3339
+from counterfoil.store.domain.json_numbers import Json
 from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.probing import ProbeSubject
 

@@ -13,7 +13,7 @@ from counterfoil.server.probes.probe import Inconclusive, Seen
 from counterfoil.server.probes.process import environment_of, lacking_program
 from counterfoil.server.probes.table import ProbeTable, missing_variables
 from counterfoil.server.probes.template import Template, fill_json
-from counterfoil.store.domain.commands import Json
+from counterfoil.store.domain.json_numbers import Json
 from counterfoil.store.probing import ProbeSubject
 
 __all__ = ["McpToolLook", "read_mcp_tool"]

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from counterfoil.store.domain.commands import Json
+from counterfoil.store.domain.json_numbers import Json
 from counterfoil.store.probing import ProbeSubject
 
 __all__ = ["Inconclusive", "Look", "Probe", "Seen"]

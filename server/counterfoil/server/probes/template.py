@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from counterfoil.server.probes.probe import Inconclusive
 from counterfoil.store.domain.canonical import plain_json
-from counterfoil.store.domain.commands import Json
+from counterfoil.store.domain.json_numbers import Json
 from counterfoil.store.probing import ProbeSubject
 
 __all__ = ["BadTemplate", "Template", "fill_json", "stands_alone"]

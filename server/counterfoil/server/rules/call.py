@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from counterfoil.server.rules.tool_rule import ToolRule
 from counterfoil.store.domain.canonical import canonical_json, check_value
-from counterfoil.store.domain.commands import Json
+from counterfoil.store.domain.json_numbers import Json
 from counterfoil.store.domain.names import normalize_name
 from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.limits import Limits

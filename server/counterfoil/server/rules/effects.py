@@ -11,13 +11,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from counterfoil.server.rules.tool_rule import ToolRule
-from counterfoil.server.rules.verbs import ACTING, READING, name_words
+from counterfoil.server.rules.verbs import (
+    ACTING,
+    JOINING,
+    READING,
+    is_checking_out,
+    leading_words,
+    name_words,
+)
 
 __all__ = ["has_effect", "reads_by_name"]
-
-_JOINING = frozenset(("and", "or", "then"))
-_NO_LOOKING = frozenset(("out", "in", "off"))
-"""What makes another verb of a reading one: to check out, in or off is no look."""
 
 
 def has_effect(rule: ToolRule, tool: str, annotations: Mapping[str, Any] | None) -> bool:
@@ -38,7 +41,6 @@ def reads_by_name(tool: str) -> bool:
     `get_user`, `listIssues`, `find_and_count`; not `get_or_create`, `view_and_settle`, `check_out`.
     """
     words = name_words(tool)
-    if not ACTING.isdisjoint(words) or (len(words) > 1 and words[0] == "check" and words[1] in _NO_LOOKING):
+    if not words or not ACTING.isdisjoint(words) or is_checking_out(words):
         return False
-    begins = [word for at, word in enumerate(words) if at == 0 or words[at - 1] in _JOINING]
-    return bool(words) and words[-1] not in _JOINING and READING.issuperset(begins)
+    return words[-1] not in JOINING and READING.issuperset(leading_words(words))

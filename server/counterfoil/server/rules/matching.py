@@ -12,7 +12,7 @@ from counterfoil.server.rules.call import DescribedCall
 from counterfoil.server.rules.verbs import ACTING, name_words
 from counterfoil.store.attending import LiveAttempt
 from counterfoil.store.domain.canonical import canonical_json
-from counterfoil.store.domain.commands import Json
+from counterfoil.store.domain.json_numbers import Json
 from counterfoil.store.domain.names import fold_target
 from counterfoil.store.errors import InvalidArgument
 

@@ -3,9 +3,11 @@
 One list for the gateway and the hooks; each decides for itself what it makes of a name.
 """
 
+from collections.abc import Sequence
+
 from counterfoil.store.domain.patterns import lazy_pattern
 
-__all__ = ["ACTING", "OUTWARD", "READING", "name_words"]
+__all__ = ["ACTING", "JOINING", "OUTWARD", "READING", "is_checking_out", "leading_words", "name_words"]
 
 
 def _words(*lines: str) -> frozenset[str]:
@@ -39,9 +41,25 @@ READING = _words(
 )
 """What a name begins with that only reads, where nothing else in it acts."""
 
+JOINING = frozenset(("and", "or", "then"))
+"""Behind one of these a name says what else the tool does."""
+
+_NO_LOOKING = frozenset(("out", "in", "off"))
+"""What makes another verb of a reading one: to check out, in or off is no look."""
+
 _WORD = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 def name_words(name: str) -> tuple[str, ...]:
     """Split a name into its words: `sendEmail`, `send-email` and `send_email` are two."""
     return tuple(word.lower() for word in _WORD.findall(name))
+
+
+def leading_words(words: Sequence[str]) -> list[str]:
+    """Give the word that each part of a name begins with: `find_and_refund` has two."""
+    return [word for at, word in enumerate(words) if at == 0 or words[at - 1] in JOINING]
+
+
+def is_checking_out(words: Sequence[str]) -> bool:
+    """Tell whether a name that begins with "check" means no look."""
+    return len(words) > 1 and words[0] == "check" and words[1] in _NO_LOOKING

@@ -16,9 +16,8 @@ from math import isfinite
 from typing import Final
 
 from counterfoil.store.domain.characters import describe, first_surrogate
-from counterfoil.store.domain.commands import Json
 from counterfoil.store.domain.differences import ABSENT, Difference, Differences, differences, pointer_token
-from counterfoil.store.domain.json_numbers import integer_from_text, integer_text, number_text
+from counterfoil.store.domain.json_numbers import Json, integer_from_text, integer_text, number_text
 from counterfoil.store.domain.patterns import lazy_pattern
 from counterfoil.store.domain.untrusted import quoted_whole
 from counterfoil.store.errors import InvalidArgument

@@ -4,9 +4,11 @@ A value of None means "not given". Bodies (`args`, `payload`, `evidence`, …) a
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from msgspec import Struct, field
+
+from counterfoil.store.domain.json_numbers import Json
 
 __all__ = [
     "RECEIPT_KINDS",
@@ -56,9 +58,6 @@ ReceiptKind = Literal[
 """What a receipt can be of."""
 
 RECEIPT_KINDS: tuple[str, ...] = get_args(ReceiptKind)
-
-Json = Any
-"""A JSON value: None, bool, int, float (finite), str, list or dict of these."""
 
 
 class Caller(Struct, frozen=True, kw_only=True):

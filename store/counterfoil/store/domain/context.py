@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from counterfoil.store.domain.canonical import canonical_json, digest
-from counterfoil.store.domain.commands import Json
+from counterfoil.store.domain.json_numbers import Json
 
 __all__ = [
     "DEFAULT_CLASSES",

@@ -3,8 +3,7 @@
 from enum import Enum
 from typing import Any, Final, Literal, NamedTuple
 
-from counterfoil.store.domain.commands import Json
-from counterfoil.store.domain.json_numbers import same_number
+from counterfoil.store.domain.json_numbers import Json, same_number
 
 __all__ = ["ABSENT", "Absent", "Difference", "Differences", "differences", "pointer_token"]
 

@@ -15,9 +15,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from counterfoil.store.domain.canonical import canonical_json
-from counterfoil.store.domain.commands import Json
 from counterfoil.store.domain.context import Drift, compare_contexts, drift_class
 from counterfoil.store.domain.instants import Instant
+from counterfoil.store.domain.json_numbers import Json
 from counterfoil.store.domain.model import Operation
 from counterfoil.store.domain.outlook import Barriers, attempts_used_up
 from counterfoil.store.domain.patterns import lazy_pattern, matches_glob

@@ -1,13 +1,17 @@
-"""JSON numbers as text: one text for each number, and integers exact at any size in less than quadratic time.
+"""What a JSON value is here, and its numbers as text: one text for each, integers exact at any size.
 
 Python converts integers of more than 4,300 digits (640 at the least, by its environment) to and from text
-only on request, and in quadratic time before 3.12. Here longer ones are built and split by halves, so that
-one hostile integer that fills a body's limit costs milliseconds.
+only on request, and in quadratic time before 3.12. Here longer ones are built and split by halves, in less
+than quadratic time, so that one hostile integer that fills a body's limit costs milliseconds.
 """
 
 import decimal
+from typing import Any
 
-__all__ = ["integer_from_text", "integer_text", "number_text", "same_number"]
+__all__ = ["Json", "integer_from_text", "integer_text", "number_text", "same_number"]
+
+Json = Any
+"""A JSON value: None, bool, int, float (finite), str, list or dict of these."""
 
 # The lowest limit that PYTHONINTMAXSTRDIGITS can set is 640 digits: below it int() and str() always work.
 _CHUNK_DIGITS = 600

@@ -4,7 +4,7 @@ A session that lost its memory invents other keys and other words; what it is ab
 what its run already holds.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
@@ -13,7 +13,7 @@ from counterfoil.store.domain.model import Description, Operation, Party, State
 from counterfoil.store.domain.names import targets_overlap
 from counterfoil.store.domain.states import Policy, state_of
 
-__all__ = ["Lookalike", "Newcomer", "find_arrived", "find_lookalikes", "is_of_conversation"]
+__all__ = ["Lookalike", "Newcomer", "Suspects", "find_arrived", "find_lookalikes", "is_of_conversation"]
 
 _CANNOT_BE_SET_ASIDE = frozenset((State.IN_DOUBT, State.DISPUTED))
 
@@ -86,6 +86,57 @@ def find_arrived(
         and not _was_told_apart(operation, alike.operation)
         and _may_be_the_effect(alike, now)
     )
+
+
+class Suspects:
+    """Operations that others may be taken for, found by what makes two alike: a plan compares few."""
+
+    def __init__(self, operations: Iterable[Operation], *, now: Instant) -> None:
+        self._alike: dict[tuple[str, str], list[Operation]] = {}
+        for operation in operations:
+            state = state_of(operation, now)
+            if state.is_open or (state.is_settled and state is not State.CANCELLED):
+                for mark in _marks(operation.description, operation.compensates):
+                    self._alike.setdefault(mark, []).append(operation)
+
+    def arrived_beside(
+        self, operation: Operation, *, party: Party | None, now: Instant, policy: Policy
+    ) -> tuple[Lookalike, ...]:
+        """Find what would stop a begin of `operation` as it is on record, as `find_arrived` does.
+
+        `party` is who would begin it, where that is known. What a begin gives beside is not known here: a
+        `distinct_from` may yet tell it apart.
+        """
+        if not self._alike or state_of(operation, now) not in (State.PLANNED, State.FAILED):
+            return ()
+        newcomer = Newcomer(
+            id=operation.id,
+            run=operation.run,
+            description=operation.description,
+            distinct_from=operation.distinct_from,
+            compensates=operation.compensates,
+            party=party or _NOBODY,
+        )
+        found = {
+            other.id: other
+            for mark in _marks(operation.description, operation.compensates)
+            for other in self._alike.get(mark, ())
+        }
+        return find_arrived(newcomer, operation, found.values(), now=now, policy=policy)
+
+
+_NOBODY = Party(principal="", conversation=None, connection="")
+
+
+def _marks(described: Description, compensates: str | None) -> Iterator[tuple[str, str]]:
+    """Give what two operations have in common one of where `_same` finds them alike."""
+    yield "fingerprint", described.fingerprint
+    if described.target_folded:
+        yield "target", described.target_folded
+    if described.args_digest is not None:
+        yield "args", described.args_digest
+    if compensates is not None:
+        yield "compensates", compensates
 
 
 def _was_told_apart(operation: Operation, other: Operation) -> bool:

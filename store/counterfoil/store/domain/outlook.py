@@ -48,15 +48,19 @@ def outlook(
     can_reproduce: bool,
     barriers: Barriers = NO_BARRIERS,
     party: Party | None = None,
+    is_possible_duplicate: bool = False,
 ) -> Outlook:
     """Tell what a begin would answer, with `begin` in place of `perform`.
 
     `dependencies` holds the operations that this one waits for, and theirs, by key. `can_reproduce` says
-    whether a caller would have the body that a repeat has to send; `party` who asks, where that is known.
+    whether a caller would have the body that a repeat has to send; `party` who asks, where that is known;
+    `is_possible_duplicate` whether it looks like an effect that was never told apart from it.
     """
     state = state_of(operation, now)
     if state.is_settled:
         return Outlook(next="skip", reason=skip_reason(state))
+    if is_possible_duplicate and state in (State.PLANNED, State.FAILED):
+        return Outlook(next="stop", reason="possible_duplicate")
     if operation.dispute is not None:
         return Outlook(next="ask" if operation.dispute.kind.needs_person else "reconcile", reason="disputed")
     live = live_attempt(operation, now)

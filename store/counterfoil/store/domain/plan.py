@@ -1,11 +1,12 @@
 """The plan: facts of a run turned into steps, each with what may be done now, the urgent ones first."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
 from counterfoil.store.domain.grants import NO_AUTHORITY, Authority
 from counterfoil.store.domain.instants import Instant
+from counterfoil.store.domain.lookalikes import Lookalike, Suspects
 from counterfoil.store.domain.model import Operation, Party, Run, State
 from counterfoil.store.domain.outlook import NO_BARRIERS, Barriers, Outlook, outlook
 from counterfoil.store.domain.states import Policy, state_of
@@ -16,12 +17,16 @@ _RANKS = {"reconcile": 0, "ask": 1, "begin": 2, "stop": 2, "wait": 3, "skip": 4}
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    """One operation as the plan shows it. `rank` and position give its place in the plan."""
+    """One operation as the plan shows it. `rank` and position give its place in the plan.
+
+    `duplicates` are what it may be a second one of, where that stops it.
+    """
 
     operation: Operation
     state: State
     outlook: Outlook
     authority: Authority = NO_AUTHORITY
+    duplicates: tuple[Lookalike, ...] = ()
 
     @property
     def rank(self) -> int:
@@ -44,13 +49,20 @@ def make_steps(
     barriers: Callable[[Operation], Barriers] = lambda _operation: NO_BARRIERS,
     authorities: Mapping[str, Authority] | None = None,
     party: Party | None = None,
+    suspects: Iterable[Operation] = (),
 ) -> tuple[Step, ...]:
     """Give the steps of a run in the order of the plan.
 
     `around` are operations that are not listed and that a listed one waits for, directly or not; `party` is
-    who asks; `authorities` is what was found of each operation's authority, by its id.
+    who asks; `authorities` is what was found of each operation's authority, by its id; `suspects` are others
+    that a listed one may be taken for.
     """
     by_key: Mapping[str, Operation] = {operation.key: operation for operation in (*around, *operations)}
+    compared = Suspects((*operations, *suspects), now=now)
+    arrived = {
+        operation.id: compared.arrived_beside(operation, party=party, now=now, policy=policy)
+        for operation in operations
+    }
     steps = [
         Step(
             operation=operation,
@@ -68,8 +80,10 @@ def make_steps(
                 ),
                 barriers=barriers(operation),
                 party=party,
+                is_possible_duplicate=bool(arrived[operation.id]),
             ),
             authority=(authorities or {}).get(operation.id, NO_AUTHORITY),
+            duplicates=arrived[operation.id],
         )
         for operation in operations
     ]

@@ -9,8 +9,7 @@ import re
 from typing import Final
 
 from counterfoil.store.domain.characters import INVISIBLE
-from counterfoil.store.domain.commands import Json
-from counterfoil.store.domain.json_numbers import integer_text
+from counterfoil.store.domain.json_numbers import Json, integer_text
 from counterfoil.store.domain.patterns import lazy_pattern
 
 __all__ = ["escape_untrusted", "quoted_whole", "safe_value"]

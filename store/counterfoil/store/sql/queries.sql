@@ -220,6 +220,23 @@ ORDER BY
     position
 LIMIT 100;
 
+-- name: settled_twins
+-- Operations of a run that are settled and have the fingerprint of another one there that is planned or has failed and
+-- was not made in the same moment. One search for each of these; bounded, as look_alikes is.
+-- Garbled text comes as bytes.
+SELECT twins.* FROM (
+    SELECT id, fingerprint, created_at FROM operations
+    WHERE namespace = :namespace AND run = :run AND key IN (
+        SELECT key FROM operations
+        WHERE namespace = :namespace AND run = :run AND state IN ('planned', 'failed'))) AS waiting
+CROSS JOIN fingerprints
+CROSS JOIN operations AS twins
+WHERE fingerprints.namespace = :namespace AND fingerprints.fingerprint = waiting.fingerprint
+    AND fingerprints.run = :run AND fingerprints.operation <> waiting.id
+    AND twins.namespace = :namespace AND twins.id = fingerprints.operation
+    AND twins.created_at <> waiting.created_at AND twins.state IN ('succeeded', 'timed_out', 'compensated')
+LIMIT 100;
+
 -- name: lost_twin
 -- At most one row: an operation of the run with this fingerprint that was begun and whose row is gone.
 SELECT operation FROM fingerprints
@@ -498,10 +515,33 @@ WHERE namespace = :namespace AND run = :run AND seq IN (
     SELECT seq FROM events WHERE namespace = :namespace AND run = :run AND operation = :operation)
 ORDER BY seq;
 
+-- name: audit_operation_events
+-- As read_operation_events, for whoever makes do with what is left. Garbled text comes as bytes.
+SELECT * FROM events
+WHERE namespace = :namespace AND run = :run AND seq IN (
+    SELECT seq FROM events WHERE namespace = :namespace AND run = :run AND operation = :operation)
+ORDER BY seq;
+
 -- name: first_event
 -- At most one row: whether the log knows an operation, whatever became of its row.
 SELECT seq FROM events
 WHERE namespace = :namespace AND run = :run AND operation = :operation
+LIMIT 1;
+
+-- name: run_of_log
+-- At most one row: the run whose log knows an operation, whatever became of its row and the run's. It searches each run
+-- once, going from one to the next in the key of the log, since that has no index of operations alone: for ids that are
+-- not there, which are rare.
+WITH RECURSIVE logged(run) AS (
+    SELECT MIN(run) FROM events WHERE namespace = :namespace
+    UNION ALL
+    SELECT (SELECT MIN(events.run) FROM events WHERE events.namespace = :namespace AND events.run > logged.run)
+    FROM logged
+    WHERE logged.run IS NOT NULL)
+SELECT run FROM logged
+WHERE EXISTS (
+    SELECT 1 FROM events
+    WHERE events.namespace = :namespace AND events.run = logged.run AND events.operation = :operation)
 LIMIT 1;
 
 -- name: first_event_of_run

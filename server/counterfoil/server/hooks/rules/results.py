@@ -9,9 +9,8 @@ from msgspec import Struct
 
 from counterfoil.server.hooks.rules.rule import EffectRule
 from counterfoil.store.domain.canonical import canonical_json, digest
-from counterfoil.store.domain.patterns import lazy_pattern
 
-__all__ = ["Found", "document_of", "find_reference", "is_refusal", "result_digest", "tool_succeeded"]
+__all__ = ["Found", "document_of", "find_reference", "is_refusal", "result_digest"]
 
 _MOST_TEXT = 400_000
 """A reference that stands behind so many characters is not looked for: patterns must not take seconds."""
@@ -25,10 +24,6 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
 }
 _ANY_NAMES = ("id", "number", "html_url", "url")
 _URL_NAMES = ("html_url", "web_url", "url", "permalink")
-
-_STATUS_NAMES = ("status", "statusCode", "status_code")
-_FAILURE = lazy_pattern(r"\s*(?:error|failed|failure|exception|traceback|timed? ?out)\b", re.IGNORECASE)
-"""How a text begins that tells of a failure which its server did not mark as one."""
 
 
 class Found(Struct, frozen=True, kw_only=True):
@@ -120,28 +115,6 @@ def _parsed(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
-
-
-def tool_succeeded(result: Any, document: Any, text: str = "") -> bool:
-    """Tell whether a result that its server did not call an error does not call itself a failure."""
-    for told in (result, document):
-        if not isinstance(told, Mapping):
-            continue
-        if any(told.get(name) is True for name in ("isError", "is_error")):
-            return False
-        if any(told.get(name) is False for name in ("ok", "success", "succeeded")):
-            return False
-        if told.get("error") or told.get("errors"):
-            return False
-        if any(_is_failure(told.get(name)) for name in _STATUS_NAMES):
-            return False
-    return _FAILURE.match(text) is None
-
-
-def _is_failure(status: Any) -> bool:
-    if isinstance(status, str):
-        return _FAILURE.match(status) is not None
-    return isinstance(status, int) and not isinstance(status, bool) and 400 <= status < 600
 
 
 def is_refusal(rule: EffectRule, text: str, *, status: int | None = None) -> Mapping[str, Any] | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from counterfoil.server.hooks.rules.rule import EffectRules, ToolRule
 from counterfoil.server.hooks.shell.options import one_of
-from counterfoil.server.rules.verbs import OUTWARD, name_words
+from counterfoil.server.rules.verbs import OUTWARD, is_checking_out, leading_words, name_words
 from counterfoil.store.domain.patterns import matches_glob
 
 if TYPE_CHECKING:
@@ -53,8 +53,10 @@ def is_effect_by_name(tool: str, *, server: str = "") -> bool:
     words, of_server = name_words(tool), name_words(server)
     while len(words) > 1 and words[0] in of_server:
         words = words[1:]
-    if not words or words[0] in _READING:
+    if not words:
         return False
+    if words[0] in _READING:
+        return is_checking_out(words) or not OUTWARD.isdisjoint(leading_words(words))
     if words[0] in OUTWARD or words[-1] in OUTWARD:
         return True
     return bool(_MAKING & set(words) and _MADE & set(words))
