@@ -256,6 +256,21 @@ def evolve(operation: Operation | None, event: Event) -> Operation:
 def _applied(operation: Operation, event: Event) -> Operation:
     data = event.data
     match event.kind:
+        # What nearly every operation has comes first: Python 3.11 makes a call of each name that is tried.
+        case EventKind.ATTEMPT_GRANTED:
+            return _granted(operation, event)
+        case EventKind.RECEIPT_RECORDED:
+            return _receipt_recorded(operation, event)
+        case EventKind.RECEIPT_ACCEPTED:
+            return replace(
+                operation,
+                receipts=tuple(
+                    replace(receipt, is_accepted=True, is_set_aside=False, is_foreign=False)
+                    if receipt.number == data["receipt"]
+                    else receipt
+                    for receipt in operation.receipts
+                ),
+            )
         case EventKind.DESCRIPTION_TAKEN:
             return replace(
                 operation,
@@ -272,8 +287,6 @@ def _applied(operation: Operation, event: Event) -> Operation:
                 satisfies=(*operation.satisfies, *data.get("satisfies", ())),
                 distinct_from=(*operation.distinct_from, *data.get("distinct_from", ())),
             )
-        case EventKind.ATTEMPT_GRANTED:
-            return _granted(operation, event)
         case EventKind.LEASE_RAN_OUT:
             return _with_attempts(operation, (data["attempt"],), outcome=Outcome.UNKNOWN)
         case EventKind.LEASE_ENDED:
@@ -306,18 +319,6 @@ def _applied(operation: Operation, event: Event) -> Operation:
             return replace(operation, asked_context=data["context"])
         case EventKind.EFFECT_UNANNOUNCED:
             return _unannounced(operation, event)
-        case EventKind.RECEIPT_RECORDED:
-            return _receipt_recorded(operation, event)
-        case EventKind.RECEIPT_ACCEPTED:
-            return replace(
-                operation,
-                receipts=tuple(
-                    replace(receipt, is_accepted=True, is_set_aside=False, is_foreign=False)
-                    if receipt.number == data["receipt"]
-                    else receipt
-                    for receipt in operation.receipts
-                ),
-            )
         case EventKind.FINDING_RECORDED:
             return replace(operation, findings=(*operation.findings, Finding(**data)))
         case EventKind.ATTEMPTS_SILENT:
