@@ -218,6 +218,17 @@ async def test_an_effect_whose_row_is_lost_is_not_permitted_under_another_key(fo
         assert other["next"] == "perform"
 
 
+async def test_a_key_whose_row_is_lost_is_not_begun_as_another_effect(folder: Path) -> None:
+    """Only the log tells then that the key was used."""
+    async with open_desk(folder) as desk:
+        bad = (await desk.at("bad").begin(target="alice@example.org", args={"invoice": 42}))["operation"]
+    with closing(sqlite3.connect(folder / "journal.db", isolation_level=None)) as raw:
+        assert raw.execute("DELETE FROM operations WHERE key = 'bad'").rowcount == 1
+    async with open_desk(folder) as desk:
+        with pytest.raises(JournalUnavailable, match=f"operation {bad} is in the log and its row is gone"):
+            await desk.at("bad").begin(target="bob@example.org", args={"invoice": 7})
+
+
 async def test_a_run_with_a_row_that_is_gone_is_not_finished(folder: Path) -> None:
     async with open_desk(folder) as desk:
         for key in ("bad", "good"):

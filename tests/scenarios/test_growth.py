@@ -98,6 +98,7 @@ async def test_a_small_run_is_planned_without_reading_the_large_ones(tmp_path: P
         "read_attempts",
         "read_receipts",
         "read_findings",
+        "any_trace",
         "look_alikes",
         "other_owner",
         "owners",

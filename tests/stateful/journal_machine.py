@@ -586,8 +586,9 @@ class JournalMachine(RuleBasedStateMachine):
             known.has_unannounced = True
         if known.trait == "undoing" and self.states[known.name] == "succeeded":
             self.changed(self.known[0], "undone")
-        # A call that was told to wait may count when it comes again.
-        if answer["next"] not in ("wait", "stop"):
+        # What counted for nothing may count when it comes again: a begin after somebody looked or permitted.
+        counted_for_nothing = ("wait", "stop", "ask", "reconcile") if kind == "begin" else ("wait", "stop")
+        if answer["next"] not in counted_for_nothing:
             self.calls.append(lambda: (known, kind, call(known, who)))
 
     def changed(self, known: Known, kind: str) -> None:

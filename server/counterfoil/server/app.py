@@ -17,11 +17,9 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INVALID_PARAMS,
     CallToolRequestParams,
-    CallToolResult,
     InputRequiredResult,
     ListToolsResult,
     PaginatedRequestParams,
-    TextContent,
     Tool,
     ToolAnnotations,
 )
@@ -107,7 +105,6 @@ def build_server(
         instructions=instructions_for(names),
         get_tool_input_schema=calls.input_schema,
         on_list_tools=calls.list_tools,
-        on_call_tool=calls.call_tool,
         on_list_resources=resources.list_resources,
         on_list_resource_templates=resources.list_templates,
         on_read_resource=resources.read,
@@ -115,6 +112,9 @@ def build_server(
         on_get_prompt=resources.get_prompt,
         on_completion=resources.complete,
     )
+    # Not by the constructor, which knows results as models: the SDK turns them into members, checks those
+    # and writes them, and these results are members from the start.
+    server.add_request_handler("tools/call", CallToolRequestParams, calls.call_tool)
     server.middleware.append(_let_any_arguments_through)
     return server
 
@@ -161,9 +161,7 @@ class _ToolCalls:
         """Give all tools at once, always in the same order."""
         return self._listed
 
-    async def call_tool(
-        self, context: Context, params: CallToolRequestParams
-    ) -> CallToolResult | InputRequiredResult:
+    async def call_tool(self, context: Context, params: CallToolRequestParams) -> HandlerResult:
         """Carry out one call: arguments in, one journal method, one answer out.
 
         Where the answer holds a question for a person, the client may be asked to put it first.
@@ -185,7 +183,7 @@ class _ToolCalls:
 
     async def _carry_out(
         self, tool: ToolSpecification, context: Context, params: CallToolRequestParams
-    ) -> tuple[CallToolResult | InputRequiredResult, str]:
+    ) -> tuple[HandlerResult, str]:
         """Give the result of a call, and what it came to: the answer's `next` or the fault's code."""
         given: Any = params.arguments or {}
         try:
@@ -245,10 +243,15 @@ def _listed(tool: ToolSpecification) -> Tool:
     )
 
 
-def _result(answer: dict[str, Any], text: str) -> CallToolResult:
+def _result(answer: dict[str, Any], text: str) -> dict[str, Any]:
     """Say the answer twice: clients show either the text or the structured content."""
-    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=answer)
+    return {**_said(text, is_error=False), "structuredContent": answer}
 
 
-def _error(text: str) -> CallToolResult:
-    return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
+def _error(text: str) -> dict[str, Any]:
+    return _said(text, is_error=True)
+
+
+def _said(text: str, *, is_error: bool) -> dict[str, Any]:
+    """Give the members of a result as protocol 2026-07-28 has them; the SDK drops what an older has not."""
+    return {"content": [{"type": "text", "text": text}], "isError": is_error, "resultType": "complete"}

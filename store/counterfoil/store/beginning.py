@@ -68,7 +68,9 @@ class Beginning:
         run = None if row is None else run_from_row(row)
         operation = None
         candidates: tuple[Operation, ...] = ()
-        if run is not None:
+        if run is None:
+            await refuse_lost(connection, **place)
+        elif await self._is_traced(connection, given):
             operation = await load_operation(
                 connection, await connection.fetch_one("read_operation", {**place, "key": given.key})
             )
@@ -79,8 +81,8 @@ class Beginning:
                 candidates = await self._look_alikes(
                     connection, replace(given, description=operation.description)
                 )
-        if operation is None:
-            await refuse_lost(connection, **place, operation=None if run is None else given.id)
+            if operation is None:
+                await refuse_lost(connection, **place, operation=given.id)
         compensates = given.compensates or (None if operation is None else operation.compensates)
         original = None
         if compensates is not None:
@@ -203,6 +205,11 @@ class Beginning:
         return hides_the_same(recorded.target, offered.target, redactor) and hides_the_same(
             args, given_args, redactor
         )
+
+    async def _is_traced(self, connection: Connection, given: BeginGiven) -> bool:
+        """Tell whether the run has anything of this effect, or of one that looks like it."""
+        terms = {**look_alike_terms(given), "key": given.key}
+        return await connection.fetch_one("any_trace", terms) is not None
 
     async def _look_alikes(self, connection: Connection, given: BeginGiven) -> tuple[Operation, ...]:
         """Read the operations that may be the same effect under another key, damaged ones included.

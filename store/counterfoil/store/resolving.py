@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 
 from counterfoil.store.domain.begin import BeginGiven
 from counterfoil.store.domain.canonical import digest
@@ -340,6 +341,7 @@ async def warnings_of_others(
             "connection": party.connection,
         },
     )
+    rows = sorted(rows, key=itemgetter("position"), reverse=True)
     warnings = [
         f"open without an outcome: {row['id']} ({escape_untrusted(row['key'], limit=200)}): "
         "record its receipt or failure"

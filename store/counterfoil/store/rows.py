@@ -1,29 +1,25 @@
 """Between rows and facts: reads an operation with all that belongs to it, and writes what changed."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from operator import attrgetter
 from typing import Any
 
-from msgspec.structs import fields
+from msgspec import Struct, convert
+from msgspec.structs import asdict, fields
 
-from counterfoil.store.domain.events import terms_from_data, to_data
+from counterfoil.store.domain.events import terms_from_data, terms_to_data, to_data
 from counterfoil.store.domain.grants import held_grants
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.model import (
     Assurance,
     Attempt,
-    Decision,
     Description,
-    Dispute,
-    DisputeKind,
     Finding,
     Operation,
     Outcome,
-    Party,
     Receipt,
     Run,
-    State,
 )
 from counterfoil.store.domain.states import deadline_at, state_of
 from counterfoil.store.domain.untrusted import escape_untrusted
@@ -69,20 +65,6 @@ RUN_FACTS = (
 """What a run's own events say of it; its workflow may also be named by begin_operation."""
 
 _RUN_COLUMNS = ("namespace", "run", "workflow", "workflow_version", *RUN_FACTS)
-_PARTS = ("run", "operation", "namespace")
-
-
-_RUN_NUMBERS = {
-    "created_at": int,
-    "touched_at": int,
-    "last_seq": int,
-    "operations": int,
-    "begun_at": int | None,
-    "held_until": int | None,
-    "finished_at": int | None,
-    "progress_fraction": float | int | None,
-}
-_RUN_NAMES = ("namespace", "run", "head")
 
 
 def run_from_row(row: Row) -> Run:
@@ -91,17 +73,10 @@ def run_from_row(row: Row) -> Run:
     Raises:
         RunDamaged: the row holds what no event could have written.
     """
-    data = dict(row)
     try:
-        for name, value in data.items():
-            expected = _RUN_NUMBERS.get(name, str if name in _RUN_NAMES else str | None)
-            if not isinstance(value, expected):
-                raise TypeError(name)
-        if data["holder"] is not None:
-            data["holder"] = _party(from_json(data["holder"]))
-        return Run(**data)
+        return convert({**row, "holder": _party(row["holder"])}, Run)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise RunDamaged(escape_untrusted(str(data["run"]), limit=200)) from error
+        raise RunDamaged(escape_untrusted(str(row["run"]), limit=200)) from error
 
 
 async def save_run(connection: Connection, run: Run) -> None:
@@ -196,7 +171,7 @@ def _check_against(row: Row, operation: Operation) -> None:
     for name in ("action", "target_folded", "args_digest", "fingerprint"):
         if getattr(described, name) != row[name]:
             raise ValueError(f"the description has another {name}")
-    terms, links = operation.terms, (operation.depends_on, operation.satisfies, operation.distinct_from)
+    terms = operation.terms
     durations = (
         terms.key_ttl_seconds,
         terms.settle_seconds,
@@ -204,10 +179,8 @@ def _check_against(row: Row, operation: Operation) -> None:
         terms.max_attempts,
         terms.deadline_over_seconds,
     )
-    clock = (operation.clock_offset, operation.clock_at)
     if not (
-        all(value is None or type(value) in (int, float) for value in (*durations, *clock))
-        and all(type(name) is str for part in links for name in part)
+        all(value is None or type(value) in (int, float) for value in durations)
         and (described.target is None or type(described.target) is str)
     ):
         raise ValueError("a value is of another type")
@@ -287,89 +260,56 @@ def _stand_in(row: Row) -> Operation:
 def _rebuild(
     row: Row, attempts: Sequence[Row], receipts: Sequence[Row], findings: Sequence[Row]
 ) -> Operation:
-    for part in (row, *attempts, *receipts, *findings):
-        types = set(map(type, part.values()))
-        if bytes in types or (float in types and type(part.get("progress_fraction")) is not float):
-            raise ValueError("a value is garbled, or of another type than its column")
+    """Make the facts of rows; each value has to be of its field's type, or no event can have written it."""
+    types = set(map(type, row.values()))
+    if bytes in types or (float in types and type(row["progress_fraction"]) is not float):
+        raise ValueError("a value is garbled, or of another type than its column")
     links, clock = from_json(row["links"]), from_json(row["clock"])
     if not all(type(part) is list for part in links.values()):
         raise ValueError("links are lists")
-    return Operation(
-        namespace=row["namespace"],
-        run=row["run"],
-        key=row["key"],
-        id=row["id"],
-        position=row["position"],
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
-        since_floor=row["since_floor"],
-        description=Description(**from_json(row["description"])),
-        began=None if row["began"] is None else _party(from_json(row["began"])),
-        terms=terms_from_data(from_json(row["terms"])),
-        depends_on=tuple(links.get("depends_on", ())),
-        satisfies=tuple(links.get("satisfies", ())),
-        distinct_from=tuple(links.get("distinct_from", ())),
-        compensates=row["compensates"],
-        attempts=tuple(_attempt(attempt) for attempt in attempts),
-        receipts=tuple(_receipt(receipt) for receipt in receipts),
-        findings=tuple(_finding(finding) for finding in findings),
-        decision=None
+    facts = {
+        **row,
+        **links,
+        "description": Description(**from_json(row["description"])),
+        "began": _party(row["began"]),
+        "terms": terms_from_data(from_json(row["terms"])),
+        "attempts": [_attempt(attempt) for attempt in attempts],
+        "receipts": [_with_truths(receipt, Receipt) for receipt in receipts],
+        "findings": [{**_with_truths(finding, Finding), "by": finding["found_by"]} for finding in findings],
+        "decision": None
         if row["decision"] is None
-        else Decision(
-            outcome=State(row["decision"]),
-            at=row["decided_at"],
-            by=row["decided_by"],
-            reason=row["decision_reason"],
-        ),
-        dispute=None
-        if row["dispute"] is None
-        else Dispute(kind=DisputeKind(row["dispute"]), at=row["disputed_at"]),
-        acknowledged_at=row["acknowledged_at"],
-        settle_restart_at=row["settle_restart_at"],
-        set_back=row["set_back"],
-        clock_boot=clock.get("boot"),
-        clock_offset=clock.get("offset"),
-        clock_at=clock.get("at"),
-        progress_message=row["progress_message"],
-        progress_fraction=row["progress_fraction"],
-        checkpoint=row["checkpoint"],
-        progressed_at=row["progressed_at"],
-        asked_context=row["asked_context"],
-        pruned_at=row["pruned_at"],
-    )
+        else {
+            "outcome": row["decision"],
+            "at": row["decided_at"],
+            "by": row["decided_by"],
+            "reason": row["decision_reason"],
+        },
+        "dispute": None if row["dispute"] is None else {"kind": row["dispute"], "at": row["disputed_at"]},
+        "clock_boot": clock.get("boot"),
+        "clock_offset": clock.get("offset"),
+        "clock_at": clock.get("at"),
+    }
+    return convert(facts, Operation)
 
 
-def _party(data: Row) -> Party:
-    return Party(
-        principal=data["principal"], conversation=data.get("conversation"), connection=data["connection"]
-    )
+def _party(text: str | None) -> dict[str, Any] | None:
+    """Read a party as it is stored, without what is None."""
+    return None if text is None else {"conversation": None, **from_json(text)}
 
 
-def _without_place(row: Row, *more: str) -> dict[str, Any]:
-    return {name: value for name, value in dict(row).items() if name not in _PARTS and name not in more}
+def _attempt(row: Row) -> dict[str, Any]:
+    holder = None if row["principal"] is None else row
+    return {**_with_truths(row, Attempt), "holder": holder}
 
 
-def _attempt(row: Row) -> Attempt:
-    data = _without_place(row, "principal", "conversation", "connection")
-    data["holder"] = None if row["principal"] is None else _party(dict(row))
-    data["outcome"] = Outcome(row["outcome"])
-    data["is_touched"], data["retryable"] = bool(row["is_touched"]), bool(row["retryable"])
-    return Attempt(**data)
+def _with_truths(row: Row, kind: type[Struct]) -> dict[str, Any]:
+    """Give a row in which the 0 and 1 that stand for false and true are these."""
+    return {**row, **{name: bool(row[name]) for name in _truths_of(kind)}}
 
 
-def _receipt(row: Row) -> Receipt:
-    data = _without_place(row)
-    for name in ("final", "is_accepted", "is_foreign", "is_unannounced", "is_undo", "is_set_aside"):
-        data[name] = bool(data[name])
-    data["assurance"] = Assurance(data["assurance"])
-    return Receipt(**data)
-
-
-def _finding(row: Row) -> Finding:
-    data = _without_place(row, "found_by")
-    data["by"] = row["found_by"]
-    data["is_unsettling"], data["is_persons"] = bool(row["is_unsettling"]), bool(row["is_persons"])
-    return Finding(**data)
+@cache
+def _truths_of(kind: type[Struct]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind) if field.type is bool)
 
 
 async def save_operation(
@@ -422,19 +362,12 @@ async def _save_receipt(connection: Connection, place: dict[str, str], receipt: 
         )
 
 
-def _plain(fact: Any) -> dict[str, Any]:
-    names, values_of, flags = _columns_of(fact.__class__)
-    row = dict(zip(names, values_of(fact), strict=True))
-    for name in flags:
+def _plain(fact: Struct) -> dict[str, Any]:
+    """Give the columns of a fact that has one for each of its fields."""
+    row = asdict(fact)
+    for name in _truths_of(fact.__class__):
         row[name] = int(row[name])
     return row
-
-
-@cache
-def _columns_of(kind: Any) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]], tuple[str, ...]]:
-    """Give the names of a fact's fields, what reads them all at once, and which are stored as 0 and 1."""
-    names = tuple(field.name for field in fields(kind))
-    return names, attrgetter(*names), tuple(field.name for field in fields(kind) if field.type is bool)
 
 
 def _attempt_row(attempt: Attempt) -> dict[str, Any]:
@@ -493,7 +426,7 @@ def _told_row(operation: Operation) -> dict[str, Any]:
     links = {name: part for name in _LINKS if (part := getattr(operation, name))}
     clock = {name: part for name, of in _CLOCK.items() if (part := getattr(operation, of)) is not None}
     return {
-        "terms": to_json(to_data(operation.terms)),
+        "terms": to_json(terms_to_data(operation.terms)),
         "links": to_json(links),
         "began": None if operation.began is None else to_json(to_data(operation.began)),
         "clock": to_json(clock),

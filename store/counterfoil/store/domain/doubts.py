@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.drafting import Draft, Situation
-from counterfoil.store.domain.events import EventKind, to_data
+from counterfoil.store.domain.events import EventKind, terms_to_data, to_data
 from counterfoil.store.domain.instants import Instant, micros
 from counterfoil.store.domain.model import Assurance, Operation, Repeat, State, Terms
 from counterfoil.store.domain.receipts import ReceiptFacts, make_receipt
@@ -45,7 +45,7 @@ def decide_doubt(operation: Operation, attempt: ForeignAttempt, situation: Situa
         draft.operation, _stricter(draft.operation, attempt.terms, situation.policy), situation.policy
     )
     if stricter != draft.operation.terms:
-        draft.add(EventKind.TERMS_FIXED, **to_data(stricter))
+        draft.add(EventKind.TERMS_FIXED, **terms_to_data(stricter))
     draft.add(
         EventKind.EFFECT_UNANNOUNCED,
         granted_at=min(attempt.first_granted_at, draft.now),

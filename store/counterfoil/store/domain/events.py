@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.model import (
@@ -33,7 +33,16 @@ from counterfoil.store.domain.model import (
     UndoTerms,
 )
 
-__all__ = ["Event", "EventKind", "evolve", "evolve_all", "evolve_run", "terms_from_data", "to_data"]
+__all__ = [
+    "Event",
+    "EventKind",
+    "evolve",
+    "evolve_all",
+    "evolve_run",
+    "terms_from_data",
+    "terms_to_data",
+    "to_data",
+]
 
 
 class EventKind(StrEnum):
@@ -85,13 +94,18 @@ class Event(Struct, frozen=True, kw_only=True):
     data: Mapping[str, Any]
 
 
-def to_data(value: Any) -> dict[str, Any]:
-    """Turn a frozen fact into plain JSON, leaving out what is None."""
-    data: dict[str, Any] = {}
-    for name in value.__struct_fields__:
-        part = getattr(value, name)
-        if part is not None:
-            data[name] = to_data(part) if isinstance(part, Struct) else part
+def to_data(fact: Struct) -> dict[str, Any]:
+    """Turn a fact without facts in it into plain JSON, leaving out what is None."""
+    return {name: part for name, part in asdict(fact).items() if part is not None}
+
+
+def terms_to_data(terms: Terms) -> dict[str, Any]:
+    """Turn `Terms` into plain JSON, leaving out what is None."""
+    data = to_data(terms)
+    if terms.lookup is not None:
+        data["lookup"] = to_data(terms.lookup)
+    if terms.undo is not None:
+        data["undo"] = to_data(terms.undo)
     return data
 
 
@@ -104,7 +118,7 @@ def _party(data: Mapping[str, Any] | None) -> Party | None:
 
 
 def terms_from_data(data: Mapping[str, Any]) -> Terms:
-    """Rebuild `Terms` from what `to_data` made of them."""
+    """Rebuild `Terms` from what `terms_to_data` made of them."""
     lookup, undo, repeat = data.get("lookup"), data.get("undo"), data.get("repeat")
     return Terms(
         repeat=None if repeat is None else Repeat(repeat),
@@ -242,6 +256,21 @@ def evolve(operation: Operation | None, event: Event) -> Operation:
 def _applied(operation: Operation, event: Event) -> Operation:
     data = event.data
     match event.kind:
+        # What nearly every operation has comes first: Python 3.11 makes a call of each name that is tried.
+        case EventKind.ATTEMPT_GRANTED:
+            return _granted(operation, event)
+        case EventKind.RECEIPT_RECORDED:
+            return _receipt_recorded(operation, event)
+        case EventKind.RECEIPT_ACCEPTED:
+            return replace(
+                operation,
+                receipts=tuple(
+                    replace(receipt, is_accepted=True, is_set_aside=False, is_foreign=False)
+                    if receipt.number == data["receipt"]
+                    else receipt
+                    for receipt in operation.receipts
+                ),
+            )
         case EventKind.DESCRIPTION_TAKEN:
             return replace(
                 operation,
@@ -258,8 +287,6 @@ def _applied(operation: Operation, event: Event) -> Operation:
                 satisfies=(*operation.satisfies, *data.get("satisfies", ())),
                 distinct_from=(*operation.distinct_from, *data.get("distinct_from", ())),
             )
-        case EventKind.ATTEMPT_GRANTED:
-            return _granted(operation, event)
         case EventKind.LEASE_RAN_OUT:
             return _with_attempts(operation, (data["attempt"],), outcome=Outcome.UNKNOWN)
         case EventKind.LEASE_ENDED:
@@ -292,18 +319,6 @@ def _applied(operation: Operation, event: Event) -> Operation:
             return replace(operation, asked_context=data["context"])
         case EventKind.EFFECT_UNANNOUNCED:
             return _unannounced(operation, event)
-        case EventKind.RECEIPT_RECORDED:
-            return _receipt_recorded(operation, event)
-        case EventKind.RECEIPT_ACCEPTED:
-            return replace(
-                operation,
-                receipts=tuple(
-                    replace(receipt, is_accepted=True, is_set_aside=False, is_foreign=False)
-                    if receipt.number == data["receipt"]
-                    else receipt
-                    for receipt in operation.receipts
-                ),
-            )
         case EventKind.FINDING_RECORDED:
             return replace(operation, findings=(*operation.findings, Finding(**data)))
         case EventKind.ATTEMPTS_SILENT:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from counterfoil.store.domain.begin import BeginGiven
 from counterfoil.store.domain.drafting import Creation, Draft, Situation
-from counterfoil.store.domain.events import Event, EventKind, evolve_run, to_data
+from counterfoil.store.domain.events import Event, EventKind, evolve_run, terms_to_data, to_data
 from counterfoil.store.domain.holds import held_until, holder_seen, is_held, is_held_by_another
 from counterfoil.store.domain.instants import Instant, micros
 from counterfoil.store.domain.lookalikes import Lookalike, Newcomer, find_lookalikes
@@ -346,7 +346,7 @@ def _plan(step: BeginGiven, situation: Situation, *, position: int, created_at: 
             description=step.description,
         )
     )
-    terms = to_data(step.terms)
+    terms = terms_to_data(step.terms)
     if terms:
         draft.add(EventKind.TERMS_FIXED, **terms)
     if step.depends_on or step.satisfies or step.distinct_from:

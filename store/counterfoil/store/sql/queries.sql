@@ -189,6 +189,28 @@ WHERE namespace = :namespace AND run = :run AND key IN (
         ORDER BY key LIMIT :most) AS after_it)
 ORDER BY key;
 
+-- name: any_trace
+-- At most one row: whether anything tells of an effect that may be new: its row, its events, or another operation that
+-- looks like it, be that one's row gone. Mostly nothing does, and this alone says so; where something does, what it is
+-- is for read_operation, first_event, lost_twin and look_alikes to say, each of which a part here stands for.
+SELECT 1 AS traced FROM operations WHERE namespace = :namespace AND run = :run AND key = :key
+UNION ALL
+SELECT 1 AS traced FROM events WHERE namespace = :namespace AND run = :run AND operation = :id
+UNION ALL
+SELECT 1 AS traced FROM fingerprints
+WHERE namespace = :namespace AND fingerprint = :fingerprint AND run = :run
+UNION ALL
+SELECT 1 AS traced FROM operations
+WHERE namespace = :namespace AND run = :run AND action = :action AND target_folded = :target_folded
+    AND (target_folded <> '' OR fingerprint = :fingerprint)
+UNION ALL
+SELECT 1 AS traced FROM operations
+WHERE namespace = :namespace AND run = :run AND action = :action AND args_digest = :args_digest
+    AND (target_folded = '' OR :target_folded = ''
+        OR replace(target_folded, :target_folded, '') <> target_folded
+        OR replace(:target_folded, target_folded, '') <> :target_folded)
+LIMIT 1;
+
 -- name: look_alikes
 -- Candidates only: the domain decides what looks alike. Of many, those that cannot be set aside come first.
 -- A union, because each part then has an index of its own, and a large run is not read through. The last part finds
@@ -257,8 +279,8 @@ LIMIT :most;
 
 -- name: open_of_holder
 -- The newest other operations of the run that the caller began and recorded no outcome for. State by state,
--- because then the index gives them newest first, and of very many open ones only a few are read: one more than is
--- shown.
+-- because then the index gives them newest first, and of very many open ones only a few are read: of each state one
+-- more than is shown. Which are the newest of both is for the caller to say: sorting none took longer than all else.
 SELECT id, key, position FROM (
     SELECT id, key, position FROM operations
     WHERE namespace = :namespace AND run = :run AND state = 'in_progress' AND id <> :id
@@ -289,9 +311,7 @@ SELECT id, key, position FROM (
         )
     ORDER BY position DESC
     LIMIT 6
-) AS in_doubt
-ORDER BY position DESC
-LIMIT 6;
+) AS in_doubt;
 
 -- name: latest_operations
 -- The most recently changed operations, newest first.

@@ -10,6 +10,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
+from sys import intern
 from typing import Any, Final
 
 from msgspec import Struct
@@ -43,6 +44,17 @@ class Bindings(dict[str, Bound]):
     def __init__(self, statements: Statements) -> None:
         super().__init__()
         self._statements = statements
+        self._columns: dict[str, tuple[str, ...]] = {}
+
+    def columns(self, name: str, cursor: sqlite3.Cursor) -> tuple[str, ...]:
+        """Give what the columns of a statement that `cursor` has run are called: the same for each run of it.
+
+        The driver makes a new text of each name every time; these are the ones that the code spells.
+        """
+        found = self._columns.get(name)
+        if found is None:
+            found = self._columns[name] = tuple(intern(column[0]) for column in cursor.description)
+        return found
 
     def __missing__(self, name: str) -> Bound:
         found = self[name] = bind(self._statements[name])

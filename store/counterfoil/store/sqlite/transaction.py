@@ -95,7 +95,7 @@ class Transaction:
             raise self._fault(error, name) from error
         if not found:
             return [], cursor.rowcount
-        columns = [column[0] for column in cursor.description]
+        columns = self._bindings.columns(name, cursor)
         return [dict(zip(columns, row, strict=True)) for row in found], cursor.rowcount
 
     def _open(self, name: str) -> sqlite3.Connection:
