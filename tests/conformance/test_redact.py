@@ -1,5 +1,6 @@
 """No secret reaches what is stored: replaced by name and by form, equal ones alike, nothing else touched."""
 
+import json
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -278,6 +279,37 @@ def test_only_the_secret_part_of_a_text_is_replaced(text: str, secret: str, show
     assert hidden(text, secret) == shown
 
 
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_a_text_that_is_json_is_read_as_json_however_often_it_was_written_into_a_text(times: int) -> None:
+    value: Any = {
+        "headers": [["X-Api-Key", "hunter2"]],
+        "env": [{"name": "API_KEY", "value": "hunter2"}],
+        "argv": ["curl", "--token", "hunter2"],
+        "credentials": {"user": "u", "inner": ["hunter2"]},
+        "note": "sent",
+    }
+    text = json.dumps(value)
+    for _ in range(times - 1):
+        text = json.dumps({"inner": text})
+    shown = REDACTOR.redact_text(f" {text}")
+    assert "hunter2" not in shown
+    for _ in range(times - 1):
+        shown = json.loads(shown)["inner"]
+    assert json.loads(shown) == REDACTOR.redact(value)
+    assert json.loads(shown)["note"] == "sent"
+
+
+@pytest.mark.parametrize("text", ['[["X-Api-Key", "hunter2"]]', '["curl", "--token", "hunter2"]'])
+def test_a_pair_in_a_list_is_seen_in_the_midst_of_a_text(text: str) -> None:
+    shown = REDACTOR.redact_text(f"it ran {text} and ended")
+    assert "hunter2" not in shown
+    assert shown.startswith("it ran [")
+    assert shown.endswith("] and ended")
+    assert REDACTOR.redact_text('it took ["token", "sent"] and ["--token", "--user"]') == (
+        'it took ["token", "sent"] and ["--token", "--user"]'
+    )
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -299,7 +331,7 @@ def test_only_the_secret_part_of_a_text_is_replaced(text: str, secret: str, show
         ),
         *(
             "secret=null&token=true",
-            '{"token": 5, "password": null}',
+            '{"password": null, "max_tokens": 5}',
             "eyJust.a.word",
             "-----BEGIN CERTIFICATE-----",
         ),

@@ -380,7 +380,7 @@ class JournalMachine(RuleBasedStateMachine):
             answer = self.call(
                 self.desk.at(known.name).reconcile, finding, caller=who, as_of=as_of, end_lease=ends_lease
             )
-            if ends_lease and before == "in_progress" and answer["state"] != before:
+            if ends_lease and before in ("in_progress", "disputed") and answer["state"] != before:
                 known.grants[-1].ended_at = self.clock.at
             self.looked(
                 known, who, before, answer, as_of=moment, is_persons=is_persons, ends_lease=ends_lease

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
-from counterfoil.store.domain.canonical import canonical_json, check_value
+from counterfoil.store.domain.canonical import canonical_json, check_value, parse_json
 from counterfoil.store.domain.json_numbers import Json
 from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.secret_forms import SecretPattern
@@ -30,6 +30,7 @@ from counterfoil.store.secret_spans import (
 __all__ = ["DEFAULT_NAMES", "Redactor", "SecretPattern", "is_placeholder"]
 
 _DEEPEST: Final = 100
+_JSON_BEGINNINGS: Final = frozenset('{["')
 _CACHED_NAMES: Final = 2_048
 _CACHED_NAME_LENGTH: Final = 200
 _LEAST_KEY_BYTES: Final = 16
@@ -95,13 +96,33 @@ class Redactor:
         return self._value(value, _DEEPEST)
 
     def redact_text(self, text: str) -> str:
-        """Give `text` with every secret in it replaced and the rest as it was."""
+        """Give `text` with every secret in it replaced and the rest as it was.
+
+        A text that is JSON is also read as such, since the name of a secret may stand far from it. Where that
+        finds another one, the text is written in its canonical form.
+        """
+        redacted = self._by_form(text)
+        hidden = self._in_json(redacted)
+        return redacted if hidden is None else self._by_form(hidden)
+
+    def _by_form(self, text: str) -> str:
         redacted = self._replaced(text, token_spans(text))
         redacted = self._replaced(redacted, url_password_spans(redacted))
         redacted = self._replaced(redacted, assignment_spans(redacted, self._names))
         for label, regex in self._patterns:
             redacted = self._replaced(redacted, _pattern_spans(redacted, label, regex))
         return redacted
+
+    def _in_json(self, text: str) -> str | None:
+        """Give JSON with the secrets in it replaced, None where it holds none, or the text is no JSON."""
+        if text.lstrip()[:1] not in _JSON_BEGINNINGS:
+            return None
+        try:
+            value = parse_json(text, field="text", max_depth=_DEEPEST)
+            hidden = self.redact(value)
+            return None if hidden is value else canonical_json(hidden, max_depth=_DEEPEST)
+        except InvalidArgument:
+            return None
 
     def _replaced(self, text: str, spans: Iterable[Span]) -> str:
         if spans == ():

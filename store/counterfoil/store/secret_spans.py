@@ -34,16 +34,18 @@ _TOKEN: Final = lazy_pattern(f"(?P<placeholder>{_PLACEHOLDER_FORM})|{TOKEN_FORMS
 
 _URL_PASSWORD: Final = lazy_pattern(rf"(?<=://)(?:{_PLACEHOLDER_FORM}|[^/?#\s:@])*+:([^/?#\s]+)@")
 
-# A name and what stands between it and its value: `name=`, `name: `, `"name": "`, `user[name]=`, `--name `.
+# A name and what stands between it and its value: `name=`, `name: `, `"name": "`, `user[name]=`, `--name `;
+# in a list `"--name", "` and `"X-Name", "`.
 _NAME: Final = lazy_pattern(
     rf"(?P<placeholder>{_PLACEHOLDER_FORM})"
     r"|(?P<flag>(?<![A-Za-z0-9_])--?)?(?P<name>(?:(?<![A-Za-z0-9_])|(?<=%[0-9A-Fa-f][0-9A-Fa-f]))[A-Za-z][A-Za-z0-9_-]{1,63})"
     r"(?:(?P<quoted>\\?[\"']\s{0,3}[:=]\s{0,3})"
+    r"|(?P<listed>\\?[\"']\s{0,3},\s{0,3}(?=\\?[\"'](?!-)))"
     r"|\]?\s{0,3}(?P<equals>=(?![=>])\s{0,3}|%3[Dd])"
     r"|\s{0,2}(?P<colon>:(?![:/])[ \t]{0,3})"
     r"|(?(flag)(?P<space>[ \t]{1,3})(?!-)|(?!)))"
 )
-_ASSIGNMENT: Final = lazy_pattern(r"[=:]|%3[Dd]|-[^-\s]*[ \t]")
+_ASSIGNMENT: Final = lazy_pattern(r"[=:]|%3[Dd]|-[^-\s]*[ \t]|[\"']\s{0,3},")
 """One of these stands in whatever assigns; most texts have none."""
 _QUOTED_VALUE: Final = lazy_pattern(
     r"\\\"(?P<escaped>(?:(?!\\\").)+)"
@@ -138,6 +140,8 @@ def _assignment_spans(text: str, names: SecretNames) -> Iterator[Span]:
             continue
         in_query = bool(found["equals"]) and text[found.start() - 1 : found.start()] in {"?", "&", ";"}
         label = names.label(found["name"], in_query=in_query)
+        if found["listed"] and not found["flag"] and "-" not in found["name"] and label not in HEADER_LABELS:
+            continue  # two plain words of a list
         span = None if label is None else _value_span(text, found, label)
         if label is not None and span is not None:
             yield (*span, label)
