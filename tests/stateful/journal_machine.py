@@ -240,13 +240,19 @@ class JournalMachine(RuleBasedStateMachine):
         def call(known: Known, who: Caller) -> dict[str, Any]:
             named = attempt if attempt is not None and attempt <= len(known.grants) else None
             known.handed_in.add(f"{known.name}-{reference}")
-            return self.call(
+            before = self.states.get(known.name)
+            answer = self.call(
                 self.desk.at(known.name).receipt,
                 caller=who,
                 external_id=f"{known.name}-{reference}",
                 attempt=named,
                 performed_at=performed_at,
             )
+            if before == "in_progress" and answer["state"] == "succeeded":
+                # What is shown to have happened is not under way: a person may say at once what became of it.
+                newest = known.grants[-1]
+                newest.ended_at = newest.ended_at or min(self.clock.at, newest.lease_until)
+            return answer
 
         self.do(place, "receipt", call, caller)
 
