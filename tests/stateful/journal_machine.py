@@ -165,7 +165,7 @@ class JournalMachine(RuleBasedStateMachine):
         )
         if answer["next"] == "perform":
             self.granted(known, answer, caller, policy)
-        if answer["next"] == "ask" and policy is not None:
+        if answer["reason"] in ("authority_required", "authority_expired", "drift") and policy is not None:
             known.asked_policy = policy
         if policy is not None and self.run.policy is None:
             self.run.policy = self.portal.call(self.noted_policy)
