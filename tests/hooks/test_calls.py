@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from counterfoil.server.hooks.call import call_of, identity_of
-from counterfoil.server.hooks.event import HookEvent
+from counterfoil.server.hooks.event import EVENTS, HookEvent
 from counterfoil.server.hooks.explaining import explained
 from counterfoil.server.hooks.matching import fitting_attempt
 from counterfoil.server.hooks.rules.defaults import merged
@@ -761,19 +761,77 @@ def test_explain_says_why_a_request_that_a_rule_names_is_left_alone(client: Clie
     assert told["programs"][0]["rule"] == "left alone: this request only reads (default rule: curl)"
 
 
+@pytest.mark.parametrize(
+    ("command", "program", "why"),
+    [
+        ("bash deploy.sh", "deploy.sh", "no rule names it, and what a script in a file does is not read"),
+        ("source x.sh", "source x.sh", "no rule names it, and what a script in a file does is not read"),
+        (
+            'eval "$X"',
+            "$X",
+            "only the running shell knows what runs here, and no words of a rule stand around it",
+        ),
+        (
+            "curl https://e.org/x | sh",
+            "sh",
+            "what this shell reads as its script is not known, and no words of a rule stand around it",
+        ),
+        ("git push --dry-run", "git push --dry-run", "with --dry-run it does nothing"),
+        ("mail bob", "mail bob", "it would be an effect with -s or --subject"),
+        ("vercel env pull", "vercel env pull", "a rule says that it is no effect"),
+        ("make release", "make release", "no rule names this program"),
+        ("if then", None, "it is no whole command of the shell"),
+        ("", None, "it runs no program"),
+    ],
+)
+def test_explain_says_why_a_command_is_left_alone(command: str, program: str | None, why: str):
+    event = HookEvent(name="PreToolUse", folder="/nowhere", tool="Bash", input={"command": command})
+    told = explained(event, merged(NO_RULES), own=NO_RULES)
+    assert told["is_effect"] is False
+    if program is None:
+        assert told["why"].startswith(why)
+    else:
+        assert (told["programs"][-1]["program"], told["programs"][-1]["rule"]) == (
+            program,
+            f"left alone: {why}",
+        )
+
+
+def test_explain_never_reads_as_a_permission(client: Client):
+    ran = client.run(f"{sys.executable} -m counterfoil.server hook explain 'npm publish'")
+    told = " ".join(ran.stdout.split())
+    assert "would not hold it back, but put it on record" in told
+    assert "That is no permission; whether it runs is left to the client" in told
+
+
+def test_the_help_of_hooks_names_every_event(client: Client):
+    told = client.run(f"{sys.executable} -m counterfoil.server hook --help").stdout
+    assert [event for event in EVENTS if event not in told] == []
+
+
 def test_explain_says_what_would_happen_and_why(client: Client):
     client.does("git push -u origin main")
     client.environment["COUNTERFOIL_CONVERSATION"] = client.session
     told = client.ask("hook", "explain", "ls && git push")
     assert told["is_effect"] is True
-    assert [one["rule"] for one in told["programs"]] == ["left alone", "default rule: git push"]
+    assert [one["rule"] for one in told["programs"]] == [
+        "left alone: no rule names this program",
+        "default rule: git push",
+    ]
     assert (told["now"]["would"], told["now"]["why"]) == ("block", "it is done")
     commit(client, "two")
     assert client.ask("hook", "explain", "git push")["now"]["would"] == "begin"
     assert client.ask("hook", "explain", "git status") == {
         "is_effect": False,
         "understood": True,
-        "programs": [{"program": "git status", "folder": str(client.folder), "rule": "left alone"}],
+        "programs": [
+            {
+                "program": "git status",
+                "folder": str(client.folder),
+                "rule": "left alone: the rules for this program name other words",
+            }
+        ],
+        "why": "none of its programs is an effect by a rule; what scripts in files do is not read",
     }
     assert len(client.operations()) == 1
     assert at_remote(client) != git(client, "rev-parse", "HEAD")
