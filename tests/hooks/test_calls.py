@@ -464,18 +464,56 @@ def test_a_secret_that_only_an_option_tells_is_neither_kept_nor_shown(client: Cl
 )
 def test_whatever_a_client_sends_the_call_goes_on(client: Client, event: str, raw: bytes):
     said = client.send(event, raw)
-    assert (said.code, said.out) == (0, "")
+    assert (said.code, said.reason) == (0, None)
+    is_told = raw == b"git push" and event in ("PreToolUse", "PostToolUse", "PostToolUseFailure")
+    assert (b"not_an_event" in said.out.encode()) is is_told
 
 
 def test_huge_and_garbled_events_go_on_too(client: Client):
-    for raw in (
-        b'{"tool_input": {"command": "git push ' + b"x" * 34_000_000,
-        b'{"tool_name": "Bash", "cwd": "/", "tool_input": {"command": "git push \xff"}}',
-        b'{"a": ' * 100_000 + b'"git push"',
-        b'{"tool_name": "Bash", "cwd": "/", "tool_input": {"command": "git push \\ud800 \\u0000"}}',
+    for raw, code in (
+        (b'{"tool_input": {"command": "git push ' + b"x" * 34_000_000, "too_large"),
+        (b'{"tool_name": "Bash", "cwd": "/", "tool_input": {"command": "git push \xff"}}', "not_an_event"),
+        (b'{"a": ' * 100_000 + b'"git push"', "not_an_event"),
+        (b'{"tool_name": "Bash", "cwd": "/", "tool_input": {"command": "git push \\ud800 \\u0000"}}', ""),
     ):
         said = client.send("PreToolUse", raw)
-        assert (said.code, said.out) == (0, ""), raw[:60]
+        assert (said.code, said.reason) == (0, None), raw[:60]
+        assert (f"on record before it runs ({code})" in said.context) if code else (said.out == "")
+
+
+@pytest.mark.parametrize("raw", [b"git push {", b'{"tool_input": {"command": "git push ' + b"x" * 34_000_000])
+def test_an_event_that_cannot_be_read_is_held_back_where_a_rule_fails_closed(client: Client, raw: bytes):
+    folder = client.home / ".config/counterfoil"
+    folder.mkdir(parents=True)
+    (folder / "counterfoil.toml").write_text("[effects]\nfail_closed = true\n")
+    assert "the journal cannot be used now" in str(client.send("PreToolUse", raw).reason)
+    assert "could NOT record the result" in client.send("PostToolUse", raw).context
+    assert client.send("Stop", raw).out == ""
+
+
+@pytest.mark.parametrize("command", ["git push origin 'main", "case x in git push", "npm publish &&& true"])
+def test_what_a_shell_refuses_as_no_command_had_no_effect(client: Client, command: str):
+    said = client.does(command)
+    assert "It had no effect" in said.context
+    (found,) = client.operations()
+    assert found["state"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("command", "printed"),
+    [
+        ("git push\nif then", "bash: -c: line 2: syntax error near unexpected token `then'"),
+        ('git push; eval "\'"', "bash: eval: line 1: unexpected EOF while looking for matching `''"),
+        ("git push origin 'main", "bash: -c: line 1: unexpected EOF\nfatal: the remote end hung up"),
+        ("git push origin 'main", ""),
+    ],
+)
+def test_what_may_have_run_before_a_shell_refused_is_in_doubt(client: Client, command: str, printed: str):
+    call = client.new_call()
+    client.environment["PATH"] = "/nowhere"
+    assert client.before(command, call=call).reason is None
+    client.failed(command, f"Exit code 2\n{printed}", call=call)
+    assert [one["state"] for one in client.operations()] == ["in_doubt"]
 
 
 def test_a_wrong_event_or_option_never_blocks(client: Client):
