@@ -176,6 +176,16 @@ def test_show_gives_every_attempt_receipt_finding_and_event(cli: CommandLine, jo
     assert len(answer["history"]) == answer["history_in_all"]
 
 
+def test_show_says_where_to_look_only_while_that_is_open(cli: CommandLine, journal: Path) -> None:
+    page = cli("show", RUN, "email:alice").out
+    assert "look since" in page
+    assert "settles at" in page
+    page = cli("show", RUN, "email:bob").out
+    assert "settled at" in page
+    assert "look since" not in page
+    assert "settles at" not in page
+
+
 def test_show_gives_the_bodies_whole_as_json_and_begun_on_the_page(cli: CommandLine, journal: Path) -> None:
     async def fill() -> None:
         clock = FakeClock(time.time_ns() // 1_000, boot=None)

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from counterfoil.server.people import rendering as show
 from counterfoil.server.people.advice import advice_on
+from counterfoil.store.domain.model import State
 
 __all__ = ["operation_page", "summary", "what", "who"]
 
@@ -50,6 +51,7 @@ def operation_page(answer: Mapping[str, Any]) -> list[RenderableType]:
 def summary(answer: Mapping[str, Any], *, is_advised: bool = True) -> RenderableType:
     """Give what identifies the operation and says where it stands; `is_advised`, and what a person can do."""
     decision = answer.get("decision")
+    is_settled = State(answer["state"]).is_settled
     return show.facts(
         [
             ("operation", show.plain(answer["operation"], "bold")),
@@ -72,14 +74,21 @@ def summary(answer: Mapping[str, Any], *, is_advised: bool = True) -> Renderable
             ("looks like", _optional(_duplicates(answer))),
             *(("", show.plain(warning, "red")) for warning in answer.get("warnings", ())),
             ("retry at", _optional(show.moment(answer.get("retry_at")))),
-            ("look since", _optional(show.moment(answer.get("since")))),
-            ("settles at", _optional(show.moment(answer.get("settle_until")))),
+            *(() if is_settled else _where_to_look(answer)),
             ("settled at", _optional(show.moment(answer.get("settled_at")))),
             ("repeat", _optional(answer.get("repeat"))),
             ("depends on", _optional(", ".join(answer.get("depends_on", ())) or None)),
             ("compensates", _optional(answer.get("compensates"))),
             ("as of", show.plain(show.moment(answer["as_of"]))),
         ]
+    )
+
+
+def _where_to_look(answer: Mapping[str, Any]) -> tuple[tuple[str, Text | None], ...]:
+    """Say from when an effect can be found, and until when not finding one proves nothing."""
+    return (
+        ("look since", _optional(show.moment(answer.get("since")))),
+        ("settles at", _optional(show.moment(answer.get("settle_until")))),
     )
 
 
