@@ -207,6 +207,16 @@ def test_show_gives_every_attempt_receipt_finding_and_event(cli: CommandLine, jo
     assert len(answer["history"]) == answer["history_in_all"]
 
 
+def test_the_history_says_what_was_fixed_and_whose_numbers_it_shows(cli: CommandLine, journal: Path) -> None:
+    page = " ".join(cli("show", *ALICE).out.split())
+    assert "History (# is the number in the log of its run)" in page
+    history = page.partition("History")[2]
+    assert history.count("terms_fixed") == 1
+    assert "repeat unsafe" in history
+    assert "lookup by search_sent" in history
+    assert "settle_seconds 300" in history
+
+
 def test_show_says_where_to_look_only_while_that_is_open(cli: CommandLine, journal: Path) -> None:
     page = cli("show", RUN, "email:alice").out
     assert "look since" in page
