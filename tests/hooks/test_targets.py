@@ -198,6 +198,29 @@ def test_a_lookup_names_what_is_looked_for(project: Path, command: str, lookup: 
     assert str(call(command, project).lookup).startswith(lookup)
 
 
+@pytest.mark.parametrize(
+    ("command", "target", "lookup"),
+    [
+        ("npm version patch && npm publish", "@me/site", "npm view NAME@VERSION version"),
+        ("echo '{}' > package.json && npm publish", "@me/site", "npm view NAME@VERSION version"),
+        ("cat package.json && npm publish", "@me/site@1.2.0", "npm view @me/site@1.2.0 version"),
+        ("git switch -c new && gh pr create --fill", "me/site", "gh pr list -R me/site --head BRANCH"),
+        ("git switch -c new && gh pr merge 12", "me/site#12", "gh pr view 12 -R me/site"),
+        (
+            "git switch -c new && gh pr create --head new",
+            "me/site branch new",
+            "gh pr list -R me/site --head new",
+        ),
+    ],
+)
+def test_what_the_call_itself_may_change_is_neither_shown_nor_looked_for(
+    project: Path, command: str, target: str, lookup: str
+):
+    found = call(command, project)
+    assert found.target == target
+    assert str(found.lookup).startswith(lookup)
+
+
 HOSTILE = {
     "no JSON": "name: x",
     "another form": '["name", "version"]',
@@ -217,7 +240,7 @@ def test_a_manifest_that_is_none_leaves_the_folder_as_target(tmp_path: Path, wha
     is_named = what == "words to a model"
     assert found.target == ("x" if is_named else str(tmp_path))
     assert str(found.lookup).startswith("npm view NAME@VERSION version")
-    assert not found.effects[0].is_once
+    assert found.effects[0].once is None
 
 
 @pytest.mark.parametrize("kind", ["pipe", "loop", "folder", "device"])
