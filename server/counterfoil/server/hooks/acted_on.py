@@ -97,6 +97,7 @@ class Scene(Struct, kw_only=True):
     facts: dict[str, str] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
     is_exact: bool = True
+    is_named: bool = False
     passing: dict[str, str] = field(default_factory=dict)
     passing_facts: tuple[str, ...] = ()
 
@@ -111,7 +112,8 @@ class Scene(Struct, kw_only=True):
         return [text for word in self.options.values(*names) if (text := self.shown(word))]
 
     def shown(self, word: Word) -> str:
-        """Give a word without the secrets in it."""
+        """Give a word without the secrets in it, and note that a word of the command was asked."""
+        self.is_named = True
         told = told_words(self.program, (word,))
         return "".join(part for part in told if isinstance(part, str)).strip()
 
@@ -154,6 +156,7 @@ def acted_on(invocation: Invocation, rule: CommandRule, *, state: Mapping[str, s
     )
     specs = rule.target or ("*",)
     things = [thing for spec in specs for thing in _things(spec, scene)]
+    is_named = scene.is_named
     places = [*_places(rule, scene)]
     where = [f"{label} {value}".rstrip() for label, value in places]
     shown = _shown(things, where)
@@ -170,7 +173,7 @@ def acted_on(invocation: Invocation, rule: CommandRule, *, state: Mapping[str, s
         lasting=lasting[:_LONGEST] or None,
         lasting_facts={name: fact for name, fact in scene.facts.items() if name not in scene.passing_facts},
         folder=folder,
-        is_named=bool(scene.operands) or any(options.values(*spec.split("|")) for spec in rule.target),
+        is_named=is_named,
         exact=shown if is_exact else None,
     )
 
