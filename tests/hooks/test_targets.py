@@ -9,6 +9,7 @@ import pytest
 from counterfoil.server.hooks.acted_on_readers import READERS
 from counterfoil.server.hooks.call import Call, call_of, former_identity_of, identity_of
 from counterfoil.server.hooks.event import HookEvent
+from counterfoil.server.hooks.files import text_of
 from counterfoil.server.hooks.packages import package_in
 from counterfoil.server.hooks.repository import repository_of_address
 from counterfoil.server.hooks.rules.defaults import DEFAULT_RULES, merged
@@ -198,6 +199,29 @@ def test_a_lookup_names_what_is_looked_for(project: Path, command: str, lookup: 
     assert str(call(command, project).lookup).startswith(lookup)
 
 
+@pytest.mark.parametrize(
+    ("command", "target", "lookup"),
+    [
+        ("npm version patch && npm publish", "@me/site", "npm view NAME@VERSION version"),
+        ("echo '{}' > package.json && npm publish", "@me/site", "npm view NAME@VERSION version"),
+        ("cat package.json && npm publish", "@me/site@1.2.0", "npm view @me/site@1.2.0 version"),
+        ("git switch -c new && gh pr create --fill", "me/site", "gh pr list -R me/site --head BRANCH"),
+        ("git switch -c new && gh pr merge 12", "me/site#12", "gh pr view 12 -R me/site"),
+        (
+            "git switch -c new && gh pr create --head new",
+            "me/site branch new",
+            "gh pr list -R me/site --head new",
+        ),
+    ],
+)
+def test_what_the_call_itself_may_change_is_neither_shown_nor_looked_for(
+    project: Path, command: str, target: str, lookup: str
+):
+    found = call(command, project)
+    assert found.target == target
+    assert str(found.lookup).startswith(lookup)
+
+
 HOSTILE = {
     "no JSON": "name: x",
     "another form": '["name", "version"]',
@@ -217,7 +241,7 @@ def test_a_manifest_that_is_none_leaves_the_folder_as_target(tmp_path: Path, wha
     is_named = what == "words to a model"
     assert found.target == ("x" if is_named else str(tmp_path))
     assert str(found.lookup).startswith("npm view NAME@VERSION version")
-    assert not found.effects[0].is_once
+    assert found.effects[0].once is None
 
 
 @pytest.mark.parametrize("kind", ["pipe", "loop", "folder", "device"])
@@ -237,6 +261,31 @@ def test_a_file_that_is_no_file_holds_nothing_up(tmp_path: Path, kind: str, path
     assert call("npm publish", tmp_path).target == str(tmp_path)
     assert call("gh issue comment 3 -b x", tmp_path).target == f"{tmp_path}#3"
     assert call("kubectl apply -k .", tmp_path).target == str(tmp_path)
+
+
+def test_only_a_plain_file_of_bounded_size_has_a_text(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "long").write_text("x" * 11)
+    (tmp_path / "short").write_bytes("\ufeffnaïve".encode())
+    told = [
+        text_of(str(tmp_path / name), most_bytes=10) for name in ("pipe", "long", "short", "absent", "a\0b")
+    ]
+    assert told == [None, None, "naïve", None, None]
+
+
+@pytest.mark.parametrize(
+    ("command", "is_named"),
+    [
+        ("npm publish --access public", False),
+        ("npm publish .", True),
+        ("gh pr merge --squash", False),
+        ("gh pr merge 12", True),
+        ("kubectl apply -f k.yaml", True),
+    ],
+)
+def test_what_only_lies_in_the_folder_is_no_name_in_the_command(project: Path, command: str, is_named: bool):
+    """An agent's own attempt without a target is taken for a call whose words name none either."""
+    assert call(command, project).effects[0].is_named is is_named
 
 
 @pytest.mark.parametrize(

@@ -62,16 +62,19 @@ _GAP = lazy_pattern(r"\{(" + "|".join(_UNKNOWN) + r")\}")
 class ActedOn(Struct, frozen=True, kw_only=True):
     """What an effect acts on. `names` are words by which somebody may have named it, `facts` what is known.
 
-    `folder` is where the program works. `is_named`: a word of the command says it. `is_exact`: nothing else
-    has this target.
+    `folder` is where the program works. `is_named`: a word of the command says it. `exact` is the target
+    where nothing else has the same. `lasting` is what holds of it although a program in front may change what
+    was read (`npm version patch && npm publish`), as do the `lasting_facts`.
     """
 
     target: str | None = None
     names: tuple[str, ...] = ()
     facts: Mapping[str, str] = {}
+    lasting: str | None = None
+    lasting_facts: Mapping[str, str] = {}
     folder: str | None = None
     is_named: bool = False
-    is_exact: bool = False
+    exact: str | None = None
 
 
 class Scene(Struct, kw_only=True):
@@ -80,6 +83,8 @@ class Scene(Struct, kw_only=True):
     `verbs` are the words that the rule names, `operands` the other ones.
 
     A reader notes `facts`, and with `is_exact` off that what it found may stand for several things.
+    `passing` are parts of a target that a program in front may change (a version, the branch), each with what
+    is left of it then; `passing_facts` are not known then.
     """
 
     program: str
@@ -92,6 +97,9 @@ class Scene(Struct, kw_only=True):
     facts: dict[str, str] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
     is_exact: bool = True
+    is_named: bool = False
+    passing: dict[str, str] = field(default_factory=dict)
+    passing_facts: tuple[str, ...] = ()
 
     def operand(self, number: int = 1) -> str | None:
         """Give an operand, without what of it is a secret; None where there is none."""
@@ -104,7 +112,8 @@ class Scene(Struct, kw_only=True):
         return [text for word in self.options.values(*names) if (text := self.shown(word))]
 
     def shown(self, word: Word) -> str:
-        """Give a word without the secrets in it."""
+        """Give a word without the secrets in it, and note that a word of the command was asked."""
+        self.is_named = True
         told = told_words(self.program, (word,))
         return "".join(part for part in told if isinstance(part, str)).strip()
 
@@ -147,24 +156,33 @@ def acted_on(invocation: Invocation, rule: CommandRule, *, state: Mapping[str, s
     )
     specs = rule.target or ("*",)
     things = [thing for spec in specs for thing in _things(spec, scene)]
+    is_named = scene.is_named
     places = [*_places(rule, scene)]
     where = [f"{label} {value}".rstrip() for label, value in places]
-    shown = " ".join(things)
-    if where:
-        shown = f"{shown} ({', '.join(where)})" if shown else ", ".join(where)
+    shown = _shown(things, where)
+    is_exact = bool(things) and scene.is_exact and len(shown) <= _LONGEST
+    lasting = _shown([left for thing in things if (left := scene.passing.get(thing, thing))], where)
     scene.facts.setdefault("where", _where(rule, scene))
     first = scene.operand()
     if first is not None:
         scene.facts.setdefault("1", first)
-    words = [scene.shown(word) for word in scene.operands]
     return ActedOn(
         target=shown[:_LONGEST] or None,
         names=tuple(dict.fromkeys(_names(things, [value for _, value in places if value], scene.names))),
         facts=scene.facts,
+        lasting=lasting[:_LONGEST] or None,
+        lasting_facts={name: fact for name, fact in scene.facts.items() if name not in scene.passing_facts},
         folder=folder,
-        is_named=any(word in things or word in scene.names for word in words) or bool(scene.names),
-        is_exact=bool(things) and scene.is_exact and len(shown) <= _LONGEST,
+        is_named=is_named,
+        exact=shown if is_exact else None,
     )
+
+
+def _shown(things: Sequence[str], where: Sequence[str]) -> str:
+    told = " ".join(things)
+    if not where:
+        return told
+    return f"{told} ({', '.join(where)})" if told else ", ".join(where)
 
 
 def _things(spec: str, scene: Scene) -> list[str]:

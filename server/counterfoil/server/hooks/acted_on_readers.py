@@ -187,6 +187,8 @@ def _told(scene: Scene, package: Package | None) -> list[str]:
         scene.is_exact = False
     else:
         scene.facts |= {"package": package.shown, "version": package.version}
+        scene.passing[package.shown] = package.name
+        scene.passing_facts = ("package", "version")
     scene.facts["name"] = package.name
     scene.names += [package.shown, package.name, f"{package.name} {package.version or ''}".strip()]
     return [package.shown]
@@ -236,8 +238,7 @@ def _pull_request(scene: Scene, mark: str = "#") -> list[str]:
     found = _reference(scene, mark)
     if found is not None:
         return found
-    branch = scene.operand() or _branch_here(scene)
-    return _of_branch(scene, branch, is_exact=False)
+    return _of_branch(scene, scene.operand(), is_exact=False)
 
 
 def _merge_request(scene: Scene) -> list[str]:
@@ -253,22 +254,22 @@ def _issue(scene: Scene) -> list[str]:
 def _new_pull_request(scene: Scene) -> list[str]:
     """A pull request that is made: its repository and the branch that it brings."""
     given = scene.values("-H", "--head", "-s", "--source-branch")
-    branch = given[0].rpartition(":")[2] if given else _branch_here(scene)
-    return _of_branch(scene, branch, is_exact=branch is not None)
+    return _of_branch(scene, given[0].rpartition(":")[2] if given else None, is_exact=True)
 
 
-def _of_branch(scene: Scene, branch: str | None, *, is_exact: bool) -> list[str]:
+def _of_branch(scene: Scene, said: str | None, *, is_exact: bool) -> list[str]:
+    """Give a branch of a repository: the one that is said, or the one that the folder is on."""
     found = _repository(scene)
-    scene.is_exact = scene.is_exact and is_exact
+    branch = said or scene.state.get("branch") or branch_in(scene.folder)
+    scene.is_exact = scene.is_exact and is_exact and branch is not None
     if branch is None:
         return found
+    if said is None:
+        scene.passing[f"branch {branch}"] = ""
+        scene.passing_facts = ("branch", "number")
     scene.facts |= {"branch": branch, "number": branch}
     scene.names.append(branch)
     return [*found, f"branch {branch}"]
-
-
-def _branch_here(scene: Scene) -> str | None:
-    return scene.state.get("branch") or branch_in(scene.folder)
 
 
 def _release(scene: Scene) -> list[str]:

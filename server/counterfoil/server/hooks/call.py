@@ -237,9 +237,9 @@ def once_marks(call: Call, *, redact: Callable[[Any], Any]) -> tuple[str, ...]:
     The first holds whatever the state that goes with it; the second, where that is known, with it.
     """
     effect = call.effects[0]
-    if not effect.is_once:
+    if effect.once is None:
         return ()
-    target = redact(effect.target)
+    target = redact(effect.once)
     told = [_digest(["target", effect.action, target])]
     if call.is_known and call.is_readable:
         told.append(_digest(["target", effect.action, target, _sendable({"state": effect.state}, redact)]))

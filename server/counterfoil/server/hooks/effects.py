@@ -1,22 +1,19 @@
 """Tells which programs of a command are effects, and what makes each the one that it is."""
 
-import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from counterfoil.server.hooks.files import digest_of_text, digests_of, names_any
+from counterfoil.server.hooks.files import digest_of_text, digests_of
+from counterfoil.server.hooks.fitting import rule_for, subcommands
 from counterfoil.server.hooks.git_push import read_push
 from counterfoil.server.hooks.http_request import read_request
+from counterfoil.server.hooks.making import leaves_alone, note_made, sends_made
 from counterfoil.server.hooks.rules.rule import CommandRule, EffectRule, EffectRules
 from counterfoil.server.hooks.shell.options import (
-    has_option,
-    one_of,
-    plain_words,
     values_before,
-    without_values,
 )
 from counterfoil.server.hooks.shell.secret_words import told_words
 from counterfoil.server.hooks.shell.walking import Invocation, Script
@@ -30,39 +27,17 @@ from counterfoil.server.hooks.told import (
     pairs_of,
     told_env,
 )
-from counterfoil.store.domain.patterns import lazy_pattern, matches_glob
+from counterfoil.store.domain.patterns import lazy_pattern
 
-__all__ = ["Effect", "effects_of", "only_reads", "rule_for", "why_left_alone"]
+if TYPE_CHECKING:
+    from counterfoil.server.hooks.acted_on import ActedOn
 
-_LEAVES_ALONE = one_of(
-    "cd pushd popd echo printf true false : test [ [[ ls pwd export set cat head tail date which type hash",
-    "command sleep grep rg wc sort jq tee sed awk tr cut basename dirname env uname whoami id read wait",
-)
+__all__ = ["Effect", "effects_of"]
+
 _OF_BRANCHES = frozenset(("branch", "commit"))
 """State that only git changes."""
 
 _AROUND = ("env", "stdin", "fed_by")
-_LEAVE_ALONE = {
-    "git": one_of(
-        "add status log diff show fetch rev-parse ls-remote ls-files describe push blame shortlog",
-        "for-each-ref merge-base cat-file show-ref",
-    ),
-    "gh": one_of("pr issue release run workflow api search status label browse version"),
-    "kubectl": one_of(
-        "get describe logs wait diff top version explain api-resources cluster-info",
-        "apply create delete rollout",
-    ),
-}
-"""Subcommands that do not change what a later program sends, to whom, or where."""
-
-_ONLY_SHOW = {
-    ("git", "remote"): one_of("show get-url"),
-    ("git", "config"): one_of("get list"),
-    ("gh", "auth"): one_of("status token"),
-    ("gh", "repo"): one_of("view list"),
-    ("kubectl", "config"): one_of("current-context get-contexts get-clusters view"),
-}
-"""Subcommands that may choose another place; these words of them only show it."""
 
 
 class Effect(Struct, frozen=True, kw_only=True):
@@ -72,9 +47,9 @@ class Effect(Struct, frozen=True, kw_only=True):
     may have named the target, `words` those that tell what is done. `reference` is what the performing system
     calls what is sent as it stands now, `invocation` the program of the shell that performs it.
     `is_known` off: the call makes what it sends. `is_readable` off: what it sends cannot be found at all.
-    `is_named`: a word of the command says the target. `is_once`: no two effects have this target. `own` is
-    what its own words say, whatever stands around it and whatever state goes with it. `former_target` is the
-    target that keys were made of before rules told it, where there is such a one.
+    `is_named`: a word of the command says the target. `once` is a target that can be acted on once: no two
+    effects have it. `own` is what its own words say, whatever stands around it and whatever state goes with
+    it. `former_target` is the target that keys were made of before rules told it, where there is such a one.
     """
 
     rule: EffectRule
@@ -91,7 +66,7 @@ class Effect(Struct, frozen=True, kw_only=True):
     is_known: bool = True
     is_readable: bool = True
     is_named: bool = False
-    is_once: bool = False
+    once: str | None = None
     former_target: str | None = None
     has_former_target: bool = False
     own: Any = None
@@ -112,8 +87,8 @@ def effects_of(script: Script, rules: EffectRules) -> tuple[Effect, ...]:
             )
         if effect is not None:
             found.append(effect)
-        is_known = is_known and (effect is not None or _leaves_alone(invocation))
-        _note_made(invocation, made)
+        is_known = is_known and (effect is not None or leaves_alone(invocation))
+        note_made(invocation, made)
     return tuple(found) or _of_errors(script, rules)
 
 
@@ -135,110 +110,6 @@ def _of_errors(script: Script, rules: EffectRules) -> tuple[Effect, ...]:
 _BETWEEN_COMMANDS = lazy_pattern(r"[\n;|&]+")
 
 
-_SOMEWHERE = "*"
-"""Stands for a file of which nobody knows where it is made."""
-
-
-def _note_made(invocation: Invocation, made: dict[str, str | None]) -> None:
-    """Note the files that a program's output goes to, each with its digest where that is known."""
-    for word in invocation.writes:
-        if invocation.is_elsewhere:
-            continue
-        if invocation.folder is None or not word.is_static:
-            made[_SOMEWHERE] = None
-            continue
-        from counterfoil.server.hooks.shell.feeding import printed_text
-
-        path = os.path.normpath(os.path.join(invocation.folder, os.path.expanduser(word.text)))
-        text = None if len(invocation.writes) > 1 or path in made else printed_text(invocation)
-        made[path] = None if text is None or invocation.appends else digest_of_text(text)
-
-
-def _sends_made(
-    invocation: Invocation, rule: CommandRule, words: Sequence[Word], made: Mapping[str, str | None]
-) -> bool:
-    """Tell whether an effect may send a file that the same call makes, and whose content nobody knows."""
-    if not made or invocation.folder is None:
-        return bool(made) and not invocation.is_elsewhere
-    if rule.files or rule.state:
-        inside = f"{invocation.folder.rstrip('/')}/"
-        if any(path.startswith(inside) or path == _SOMEWHERE for path in made):
-            return bool(set(rule.state) - {"head", "branch", "kube-context"}) or bool(rule.files)
-    unknown = [path for path, digest in made.items() if digest is None]
-    return _SOMEWHERE in unknown or names_any(words, unknown, folder=invocation.folder)
-
-
-def rule_for(invocation: Invocation, rules: EffectRules) -> CommandRule | None:
-    """Give the rule by which a program is an effect; None where it is left alone."""
-    program = invocation.program
-    if not program:
-        return None
-    for rule in rules.commands:
-        if _is_word(program, rule.program) and _fits(invocation, rule):
-            return rule if rule.effect else None
-    return None
-
-
-def why_left_alone(invocation: Invocation, rules: EffectRules) -> str:
-    """Say why a program is no effect."""
-    if not invocation.words[0].is_static:
-        return "only the running shell knows what runs here, and no words of a rule stand around it"
-    if invocation.is_fed:
-        return "what this shell reads as its script is not known, and no words of a rule stand around it"
-    of_program = [rule for rule in rules.commands if _is_word(invocation.program, rule.program)]
-    said = [rule for rule in of_program if _has_words(invocation, rule)]
-    for rule in said:
-        if not rule.effect and _fits(invocation, rule):
-            return "a rule says that it is no effect"
-        option = _excused_by(invocation, rule)
-        if option is not None:
-            return f"with {option} it does nothing"
-        if rule.needs:
-            return f"it would be an effect with {' or '.join(rule.needs)}"
-    if of_program:
-        return "the rules for this program name other words"
-    if invocation.program in ("source", ".") or "." in invocation.program:
-        return "no rule names it, and what a script in a file does is not read"
-    return "no rule names this program"
-
-
-def only_reads(invocation: Invocation, rule: CommandRule) -> bool:
-    """Tell whether a request that a rule names changes nothing, and so is no effect."""
-    return rule.form == "http" and read_request(invocation) is None
-
-
-def _fits(invocation: Invocation, rule: CommandRule) -> bool:
-    if not _has_words(invocation, rule) or _excused_by(invocation, rule) is not None:
-        return False
-    return not rule.needs or any(has_option(invocation.words[1:], option) for option in rule.needs)
-
-
-def _has_words(invocation: Invocation, rule: CommandRule) -> bool:
-    plain = _plain(invocation)
-    return len(plain) >= len(rule.words) and all(
-        _is_word(word.text, wanted) for word, wanted in zip(plain, rule.words, strict=False)
-    )
-
-
-def _excused_by(invocation: Invocation, rule: CommandRule) -> str | None:
-    """Give the option of a program with which a rule's command is no effect."""
-    words = invocation.words[1:]
-    # What an option says is no option, whatever it looks like: `--body --help`.
-    said = words if rule.form == "http" else without_values(words, takes=rule.options_with_value)
-    excuses = (one for one in rule.unless if has_option(words if "=" in one else said, one))
-    return next(excuses, None)
-
-
-def _plain(invocation: Invocation) -> list[Word]:
-    plain = plain_words(invocation.words[1:], takes=values_before(invocation.program))
-    return [word for word in plain if not word.text.startswith("+")]
-
-
-def _is_word(text: str, wanted: str) -> bool:
-    """Tell whether a word is the one that a rule wants, or one of several: `create|new`."""
-    return any(matches_glob(text, one) for one in wanted.split("|"))
-
-
 def _effect(
     invocation: Invocation,
     rule: CommandRule,
@@ -254,9 +125,12 @@ def _effect(
         "action": rule.action or ".".join((invocation.program, *rule.words)),
         "decides": invocation.decides,
         "invocation": invocation,
-        "words": tuple(word.text for word in (invocation.words[0], *_plain(invocation)[: len(rule.words)])),
+        "words": tuple(
+            word.text for word in (invocation.words[0], *subcommands(invocation)[: len(rule.words)])
+        ),
         "is_known": is_known,
     }
+    acted: ActedOn | None = None
     if rule.form == "http":
         request = read_request(invocation)
         if request is None:
@@ -271,7 +145,7 @@ def _effect(
             "target": request.url or None,
             "sent": sent,
             "state": _files(words, rule, invocation, made),
-            "is_known": is_known and not _sends_made(invocation, rule, words, made),
+            "is_known": is_known and not sends_made(invocation, rule, words, made),
             "names": (request.url,),
             "is_named": True,
             "is_readable": is_request_told(invocation) and is_around_told(invocation),
@@ -321,20 +195,24 @@ def _effect(
             "target": acted.target,
             "sent": call,
             "state": {**(files or {}), **(states or {})} or None,
-            "is_known": is_known and not _sends_made(invocation, rule, words, made),
+            "is_known": is_known and not sends_made(invocation, rule, words, made),
             "is_readable": is_readable(invocation, rule)
             and is_around_told(invocation)
             and states is not None,
             "names": acted.names,
             "is_named": acted.is_named,
-            "is_once": rule.once and acted.is_exact,
+            "once": acted.exact if rule.once else None,
             "lookup": filled(rule.lookup, acted.facts),
             "former_target": loose[:300] or None,
             "has_former_target": True,
         }
     told["own"] = told["sent"]
-    told["is_known"] = told["is_known"] or _is_self_contained(invocation, rule, told, script)
+    told["is_known"] = told["is_known"] or _is_self_contained(
+        invocation, rule, told, script, is_passing=acted is not None and acted.lasting != acted.target
+    )
     if not told["is_known"]:
+        if acted is not None:
+            told |= {"target": acted.lasting, "lookup": filled(rule.lookup, acted.lasting_facts)}
         # What is sent is made by this very call: it is told apart by all that the call does, and out of what.
         told["sent"] = {"of": told["sent"], "in": [_canonical(part) for part in script.invocations]}
         made_from = _made_from(invocation, script)
@@ -358,7 +236,7 @@ def _made_from(invocation: Invocation, script: Script) -> dict[str, str]:
     for part in script.invocations:
         if part.words == invocation.words and part.folder == invocation.folder:
             break
-        if not _leaves_alone(part):
+        if not leaves_alone(part):
             found |= digests_of((*part.words[1:], *_input(part)), folder=part.folder)
     return found
 
@@ -374,17 +252,20 @@ def _loose(words: Sequence[str], *, takes: Collection[str]) -> tuple[str, ...]:
 
 
 def _is_self_contained(
-    invocation: Invocation, rule: CommandRule, told: dict[str, Any], script: Script
+    invocation: Invocation, rule: CommandRule, told: dict[str, Any], script: Script, *, is_passing: bool
 ) -> bool:
-    """Tell whether an effect's words say all of it, so that no program in front makes it another one."""
+    """Tell whether an effect's words say all of it, so that no program in front makes it another one.
+
+    `is_passing`: a part of its target is what the repository now has it to be.
+    """
     if rule.form == "git-push" or rule.kind in SENDS_STATE or rule.files:
         return False
     if not told["names"] and not told.get("former_target"):
         return False
     if set(told["state"] or ()) - _OF_BRANCHES:
         return False
-    if told["state"] and any(
-        part.program in ("git", "gh") and not _leaves_alone(part) for part in script.invocations
+    if (told["state"] or is_passing) and any(
+        part.program in ("git", "gh") and not leaves_alone(part) for part in script.invocations
     ):
         return False
     if invocation.fed_by or invocation.stdin is not None or invocation.reads is not None:
@@ -495,32 +376,3 @@ def _canonical(invocation: Invocation) -> dict[str, Any]:
             part.program for part in invocation.fed_by
         ]
     return call
-
-
-def _writes_itself(invocation: Invocation) -> bool:
-    words = invocation.words[1:]
-    match invocation.program:
-        case "sed" | "awk":
-            return any(word.text.startswith(("-i", "--in-place")) for word in words)
-        case "sort":
-            return has_option(words, "-o") or has_option(words, "--output")
-        case "tee":
-            return any(not word.text.startswith(("-", "/dev/")) for word in words)
-        case _:
-            return False
-
-
-def _leaves_alone(invocation: Invocation) -> bool:
-    """Tell whether a program surely does not change what a later one sends, but for where its output goes."""
-    if invocation.program in _LEAVES_ALONE:
-        return not _writes_itself(invocation)
-    reading = _LEAVE_ALONE.get(invocation.program)
-    if reading is None:
-        return False
-    plain = plain_words(invocation.words[1:], takes=values_before(invocation.program))
-    words = [word.text for word in plain[:2]]
-    showing = _ONLY_SHOW.get((invocation.program, words[0] if words else ""))
-    if showing is not None:
-        only_lists = any(has_option(invocation.words[1:], name) for name in ("--get", "--list", "-l"))
-        return only_lists or len(words) == 1 or words[1] in showing
-    return not words or words[0] in reading

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from counterfoil.server.hooks.call import Call, call_of, identity_of, script_of
-from counterfoil.server.hooks.effects import Effect, only_reads, rule_for, why_left_alone
+from counterfoil.server.hooks.effects import Effect
 from counterfoil.server.hooks.event import HookEvent
+from counterfoil.server.hooks.fitting import only_reads, rule_for, why_left_alone
 from counterfoil.server.hooks.journaling import HookJournal
 from counterfoil.server.hooks.rules.rule import CommandRule, EffectRule, EffectRules
 from counterfoil.server.hooks.rules.tools import OWN_TOOLS

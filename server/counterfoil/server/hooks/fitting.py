@@ -1,0 +1,82 @@
+"""Which rule a program of a command is an effect by, and why it is none."""
+
+from counterfoil.server.hooks.http_request import read_request
+from counterfoil.server.hooks.rules.rule import CommandRule, EffectRules
+from counterfoil.server.hooks.shell.options import has_option, plain_words, values_before, without_values
+from counterfoil.server.hooks.shell.walking import Invocation
+from counterfoil.server.hooks.shell.words import Word
+from counterfoil.store.domain.patterns import matches_glob
+
+__all__ = ["only_reads", "rule_for", "subcommands", "why_left_alone"]
+
+
+def rule_for(invocation: Invocation, rules: EffectRules) -> CommandRule | None:
+    """Give the rule by which a program is an effect; None where it is left alone."""
+    program = invocation.program
+    if not program:
+        return None
+    for rule in rules.commands:
+        if _is_word(program, rule.program) and _fits(invocation, rule):
+            return rule if rule.effect else None
+    return None
+
+
+def why_left_alone(invocation: Invocation, rules: EffectRules) -> str:
+    """Say why a program is no effect."""
+    if not invocation.words[0].is_static:
+        return "only the running shell knows what runs here, and no words of a rule stand around it"
+    if invocation.is_fed:
+        return "what this shell reads as its script is not known, and no words of a rule stand around it"
+    of_program = [rule for rule in rules.commands if _is_word(invocation.program, rule.program)]
+    said = [rule for rule in of_program if _has_words(invocation, rule)]
+    for rule in said:
+        if not rule.effect and _fits(invocation, rule):
+            return "a rule says that it is no effect"
+        option = _excused_by(invocation, rule)
+        if option is not None:
+            return f"with {option} it is none"
+        if rule.needs:
+            return f"it would be an effect with {' or '.join(rule.needs)}"
+    if of_program:
+        return "the rules for this program name other words"
+    if invocation.program in ("source", ".") or "." in invocation.program:
+        return "no rule names it, and what a script in a file does is not read"
+    return "no rule names this program"
+
+
+def only_reads(invocation: Invocation, rule: CommandRule) -> bool:
+    """Tell whether a request that a rule names changes nothing, and so is no effect."""
+    return rule.form == "http" and read_request(invocation) is None
+
+
+def _fits(invocation: Invocation, rule: CommandRule) -> bool:
+    if not _has_words(invocation, rule) or _excused_by(invocation, rule) is not None:
+        return False
+    return not rule.needs or any(has_option(invocation.words[1:], option) for option in rule.needs)
+
+
+def _has_words(invocation: Invocation, rule: CommandRule) -> bool:
+    plain = subcommands(invocation)
+    return len(plain) >= len(rule.words) and all(
+        _is_word(word.text, wanted) for word, wanted in zip(plain, rule.words, strict=False)
+    )
+
+
+def _excused_by(invocation: Invocation, rule: CommandRule) -> str | None:
+    """Give the option of a program with which a rule's command is no effect."""
+    words = invocation.words[1:]
+    # What an option says is no option, whatever it looks like: `--body --help`.
+    said = words if rule.form == "http" else without_values(words, takes=rule.options_with_value)
+    excuses = (one for one in rule.unless if has_option(words if "=" in one else said, one))
+    return next(excuses, None)
+
+
+def subcommands(invocation: Invocation) -> list[Word]:
+    """Give the words of a program that are no options and no values of those in front of its subcommand."""
+    plain = plain_words(invocation.words[1:], takes=values_before(invocation.program))
+    return [word for word in plain if not word.text.startswith("+")]
+
+
+def _is_word(text: str, wanted: str) -> bool:
+    """Tell whether a word is the one that a rule wants, or one of several: `create|new`."""
+    return any(matches_glob(text, one) for one in wanted.split("|"))
