@@ -98,7 +98,6 @@ COMMON_BEGINNINGS: Final = frozenset(
 """Words end or go on like these, so they count at the start of a word only."""
 
 
-
 def _any_of(literals: Iterable[str]) -> str:
     """Give a pattern for one of many texts, the first character tried once for all that begin with it.
 

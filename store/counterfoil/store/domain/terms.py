@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from counterfoil.store.domain.instants import micros, seconds
-from counterfoil.store.domain.model import LookupTerms, Operation, Repeat, Terms
+from counterfoil.store.domain.model import NO_TERMS, LookupTerms, Operation, Repeat, Terms
 from counterfoil.store.domain.states import Policy
 
 __all__ = ["at_first_grant", "merge_terms"]
@@ -26,6 +26,8 @@ def merge_terms(operation: Operation, given: Terms, policy: Policy) -> tuple[Ter
     a deadline never before the end of a lease that was granted, and none that was over when a person reopened
     what a deadline had closed: it counts from the first grant, and would close that again at once.
     """
+    if given == NO_TERMS:
+        return operation.terms, ()
     recorded, is_fixed = operation.terms, bool(operation.granted)
     kept: list[str] = []
     is_over = _is_over(recorded.deadline_over_seconds, given.deadline_seconds)
