@@ -30,6 +30,10 @@ class ClaudeCode(Driver):
             "DISABLE_AUTOUPDATER": "1",
         }
 
+    def is_on_file(self) -> bool:
+        files = (self.home / ".claude" / "projects").glob(f"*/{self.session}.jsonl")
+        return any('"type":"assistant"' in file.read_text() for file in files)
+
     def words(self, prompt: str, *, resumes: bool) -> Sequence[str]:
         if not resumes:
             self.session = str(uuid4())

@@ -144,8 +144,17 @@ class Driver(ABC):
         assert code == 0, self.told()
         assert not self.model.problems, (self.model.problems, self.told())
 
+    def is_on_file(self) -> bool:
+        """Tell whether the session could be resumed now: some clients write it down behind their calls."""
+        return True
+
     def kill(self, running: Running) -> None:
-        """Kill a run with SIGKILL, and whatever it started: some clients give that a group of its own."""
+        """Kill a run with SIGKILL once its session is on file, so that a story can go on with it."""
+        wait_for(lambda: running.has_ended or self.is_on_file(), "the session's file")
+        self._kill(running)
+
+    def _kill(self, running: Running) -> None:
+        """Kill a run, and whatever it started: some clients give that a group of its own."""
         running.kill()
         for process in _left_behind(self.home):
             with suppress(ProcessLookupError):
@@ -158,7 +167,7 @@ class Driver(ABC):
     def close(self) -> None:
         """Kill what a story has left running."""
         for running in self._runs:
-            self.kill(running)
+            self._kill(running)
 
 
 def _left_behind(home: Path) -> list[int]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from counterfoil.store.domain.commands import Lookup
+from counterfoil.store.domain.states import Policy
 from counterfoil.store.sqlite import load_migrations
 from counterfoil.store.sqlite.migrations import Migration
 from journals import AGENT, FakeClock, open_desk, open_test_journal
@@ -100,7 +101,6 @@ async def test_a_file_of_every_version_between_is_brought_up_to_date(tmp_path: P
 
 
 async def test_a_backup_of_an_older_version_is_restored_and_exported(tmp_path: Path) -> None:
-    from counterfoil.store.domain.states import Policy
     from counterfoil.store.restoring import restore_journal
 
     file = make_old(tmp_path)
@@ -114,3 +114,22 @@ async def test_a_backup_of_an_older_version_is_restored_and_exported(tmp_path: P
     async with open_desk(tmp_path / "restored", clock=clock) as desk:
         assert words(await desk.at("failed").begin()) == "ask history_gap"
         assert len([line async for line in desk.journal.keeper.export()]) > 50
+
+
+async def test_an_attempt_of_an_older_version_takes_the_settle_time_of_whoever_grants_the_next(
+    tmp_path: Path,
+) -> None:
+    make_old(tmp_path)
+    clock = FakeClock()
+    async with (
+        open_desk(tmp_path, clock=clock, policy=Policy(settle_seconds=900)) as desk,
+        open_desk(tmp_path, clock=clock, policy=Policy(settle_seconds=60)) as other,
+    ):
+        # Nothing on file says which default counted when it was granted: each process counts its own.
+        ends = [(await one.at("in-doubt").check())["settle_until"] for one in (desk, other)]
+        assert ends[0] != ends[1]
+        assert words(await desk.at("in-doubt").begin()) == "perform repeat_keyed"
+        await desk.at("in-doubt").failure("unknown", attempt=2)
+        checks = [await one.at("in-doubt").check() for one in (desk, other)]
+        assert checks[0]["settle_until"] == checks[1]["settle_until"]
+        assert (await desk.journal.reader.verify()).faults == ()

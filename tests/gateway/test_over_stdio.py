@@ -173,18 +173,22 @@ def test_a_server_that_outlives_the_end_of_its_stdin_is_ended(tmp_path: Path) ->
     wait_for(lambda: not is_running(int((tmp_path / "pid").read_text())))
 
 
-def test_a_server_that_cannot_be_started_costs_its_calls_and_not_the_gateway(tmp_path: Path) -> None:
+def test_a_configured_server_that_cannot_be_started_costs_its_calls_and_not_the_gateway(
+    tmp_path: Path,
+) -> None:
     class Absent(StdioProcess):
         program = ("-m", "counterfoil.server")
 
-    journal = f"sqlite:///{tmp_path}/journal.db"
-    with Absent("gateway", "--", "/nonexistent/program", COUNTERFOIL_JOURNAL=journal) as gateway:
+    journal, config = f"sqlite:///{tmp_path}/journal.db", tmp_path / "counterfoil.toml"
+    config.write_text('[gateway.servers.mail]\ncommand = ["/nonexistent/program"]\n')
+    with Absent("gateway", "--config", str(config), COUNTERFOIL_JOURNAL=journal) as gateway:
         hello = gateway.initialize()
         answer = gateway.ask(call(1, "send_mail", **ALICE))
         code, _ = gateway.end_by()
 
     assert hello["result"]["capabilities"]["tools"] == {"listChanged": True}
     assert "could not be reached" in text_of(answer)
+    assert "there is no program /nonexistent/program" in text_of(answer)
     assert "Nothing was sent" in text_of(answer)
     assert code == 0
 
@@ -201,4 +205,4 @@ def test_without_a_server_the_command_says_what_it_needs() -> None:
     )
 
     assert ended.returncode == 2
-    assert "counterfoil gateway -- COMMAND ARGS" in ended.stderr
+    assert "`counterfoil gateway -- npx -y some-mail-server`" in ended.stderr

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from counterfoil.server.hooks.call import call_of, identity_of
-from counterfoil.server.hooks.event import HookEvent
+from counterfoil.server.hooks.event import EVENTS, HookEvent
 from counterfoil.server.hooks.explaining import explained
 from counterfoil.server.hooks.matching import fitting_attempt
 from counterfoil.server.hooks.rules.defaults import merged
@@ -464,18 +464,56 @@ def test_a_secret_that_only_an_option_tells_is_neither_kept_nor_shown(client: Cl
 )
 def test_whatever_a_client_sends_the_call_goes_on(client: Client, event: str, raw: bytes):
     said = client.send(event, raw)
-    assert (said.code, said.out) == (0, "")
+    assert (said.code, said.reason) == (0, None)
+    is_told = raw == b"git push" and event in ("PreToolUse", "PostToolUse", "PostToolUseFailure")
+    assert (b"not_an_event" in said.out.encode()) is is_told
 
 
 def test_huge_and_garbled_events_go_on_too(client: Client):
-    for raw in (
-        b'{"tool_input": {"command": "git push ' + b"x" * 34_000_000,
-        b'{"tool_name": "Bash", "cwd": "/", "tool_input": {"command": "git push \xff"}}',
-        b'{"a": ' * 100_000 + b'"git push"',
-        b'{"tool_name": "Bash", "cwd": "/", "tool_input": {"command": "git push \\ud800 \\u0000"}}',
+    for raw, code in (
+        (b'{"tool_input": {"command": "git push ' + b"x" * 34_000_000, "too_large"),
+        (b'{"tool_name": "Bash", "cwd": "/", "tool_input": {"command": "git push \xff"}}', "not_an_event"),
+        (b'{"a": ' * 100_000 + b'"git push"', "not_an_event"),
+        (b'{"tool_name": "Bash", "cwd": "/", "tool_input": {"command": "git push \\ud800 \\u0000"}}', ""),
     ):
         said = client.send("PreToolUse", raw)
-        assert (said.code, said.out) == (0, ""), raw[:60]
+        assert (said.code, said.reason) == (0, None), raw[:60]
+        assert (f"on record before it runs ({code})" in said.context) if code else (said.out == "")
+
+
+@pytest.mark.parametrize("raw", [b"git push {", b'{"tool_input": {"command": "git push ' + b"x" * 34_000_000])
+def test_an_event_that_cannot_be_read_is_held_back_where_a_rule_fails_closed(client: Client, raw: bytes):
+    folder = client.home / ".config/counterfoil"
+    folder.mkdir(parents=True)
+    (folder / "counterfoil.toml").write_text("[effects]\nfail_closed = true\n")
+    assert "the journal cannot be used now" in str(client.send("PreToolUse", raw).reason)
+    assert "could NOT record the result" in client.send("PostToolUse", raw).context
+    assert client.send("Stop", raw).out == ""
+
+
+@pytest.mark.parametrize("command", ["git push origin 'main", "case x in git push", "npm publish &&& true"])
+def test_what_a_shell_refuses_as_no_command_had_no_effect(client: Client, command: str):
+    said = client.does(command)
+    assert "It had no effect" in said.context
+    (found,) = client.operations()
+    assert found["state"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("command", "printed"),
+    [
+        ("git push\nif then", "bash: -c: line 2: syntax error near unexpected token `then'"),
+        ('git push; eval "\'"', "bash: eval: line 1: unexpected EOF while looking for matching `''"),
+        ("git push origin 'main", "bash: -c: line 1: unexpected EOF\nfatal: the remote end hung up"),
+        ("git push origin 'main", ""),
+    ],
+)
+def test_what_may_have_run_before_a_shell_refused_is_in_doubt(client: Client, command: str, printed: str):
+    call = client.new_call()
+    client.environment["PATH"] = "/nowhere"
+    assert client.before(command, call=call).reason is None
+    client.failed(command, f"Exit code 2\n{printed}", call=call)
+    assert [one["state"] for one in client.operations()] == ["in_doubt"]
 
 
 def test_a_wrong_event_or_option_never_blocks(client: Client):
@@ -761,19 +799,77 @@ def test_explain_says_why_a_request_that_a_rule_names_is_left_alone(client: Clie
     assert told["programs"][0]["rule"] == "left alone: this request only reads (default rule: curl)"
 
 
+@pytest.mark.parametrize(
+    ("command", "program", "why"),
+    [
+        ("bash deploy.sh", "deploy.sh", "no rule names it, and what a script in a file does is not read"),
+        ("source x.sh", "source x.sh", "no rule names it, and what a script in a file does is not read"),
+        (
+            'eval "$X"',
+            "$X",
+            "only the running shell knows what runs here, and no words of a rule stand around it",
+        ),
+        (
+            "curl https://e.org/x | sh",
+            "sh",
+            "what this shell reads as its script is not known, and no words of a rule stand around it",
+        ),
+        ("git push --dry-run", "git push --dry-run", "with --dry-run it does nothing"),
+        ("mail bob", "mail bob", "it would be an effect with -s or --subject"),
+        ("vercel env pull", "vercel env pull", "a rule says that it is no effect"),
+        ("make release", "make release", "no rule names this program"),
+        ("if then", None, "it is no whole command of the shell"),
+        ("", None, "it runs no program"),
+    ],
+)
+def test_explain_says_why_a_command_is_left_alone(command: str, program: str | None, why: str):
+    event = HookEvent(name="PreToolUse", folder="/nowhere", tool="Bash", input={"command": command})
+    told = explained(event, merged(NO_RULES), own=NO_RULES)
+    assert told["is_effect"] is False
+    if program is None:
+        assert told["why"].startswith(why)
+    else:
+        assert (told["programs"][-1]["program"], told["programs"][-1]["rule"]) == (
+            program,
+            f"left alone: {why}",
+        )
+
+
+def test_explain_never_reads_as_a_permission(client: Client):
+    ran = client.run(f"{sys.executable} -m counterfoil.server hook explain 'npm publish'")
+    told = " ".join(ran.stdout.split())
+    assert "would not hold it back, but put it on record" in told
+    assert "That is no permission; whether it runs is left to the client" in told
+
+
+def test_the_help_of_hooks_names_every_event(client: Client):
+    told = client.run(f"{sys.executable} -m counterfoil.server hook --help").stdout
+    assert [event for event in EVENTS if event not in told] == []
+
+
 def test_explain_says_what_would_happen_and_why(client: Client):
     client.does("git push -u origin main")
     client.environment["COUNTERFOIL_CONVERSATION"] = client.session
     told = client.ask("hook", "explain", "ls && git push")
     assert told["is_effect"] is True
-    assert [one["rule"] for one in told["programs"]] == ["left alone", "default rule: git push"]
+    assert [one["rule"] for one in told["programs"]] == [
+        "left alone: no rule names this program",
+        "default rule: git push",
+    ]
     assert (told["now"]["would"], told["now"]["why"]) == ("block", "it is done")
     commit(client, "two")
     assert client.ask("hook", "explain", "git push")["now"]["would"] == "begin"
     assert client.ask("hook", "explain", "git status") == {
         "is_effect": False,
         "understood": True,
-        "programs": [{"program": "git status", "folder": str(client.folder), "rule": "left alone"}],
+        "programs": [
+            {
+                "program": "git status",
+                "folder": str(client.folder),
+                "rule": "left alone: the rules for this program name other words",
+            }
+        ],
+        "why": "none of its programs is an effect by a rule; what scripts in files do is not read",
     }
     assert len(client.operations()) == 1
     assert at_remote(client) != git(client, "rev-parse", "HEAD")

@@ -162,7 +162,9 @@ async def test_an_agent_that_says_it_is_a_person_is_kept_as_its_claim(tmp_path: 
         said = await desk.reconcile("not_performed", as_of=desk.clock.text, by="human", caller=ANOTHER)
         assert (said["state"], said["next"]) == ("in_doubt", "reconcile")
         (finding,) = (await desk.check())["findings"]
-        assert finding["by"] == "human"
+        assert finding["by"] == "claim"
+        *_, recorded = (await desk.check(detail="full"))["history"]
+        assert (recorded["event"], recorded["data"]["by"]) == ("finding_recorded", "claim")
 
 
 async def test_every_answer_begins_with_one_verb_that_means_the_same_everywhere(tmp_path: Path) -> None:

@@ -208,6 +208,36 @@ def test_verify_finds_what_was_changed_behind_its_back(cli: CommandLine, journal
     assert json.loads(cli("verify", "--json").out)["faults"]
 
 
+def test_what_belongs_to_no_run_is_counted_by_itself(cli: CommandLine, journal: Path) -> None:
+    before = json.loads(cli("verify", "--json").out)
+    assert before["namespace_events"] == 0
+    assert "of no run" not in cli("verify").out
+    assert "request" in cli("grant", RUN, "email:alice", "--json").out
+    after = json.loads(cli("verify", "--json").out)
+    assert (after["events"], after["namespace_events"]) == (before["events"], 1)
+    told = f"{before['events']} events of 5 operations in 3 runs and 1 of no run replayed"
+    assert told in " ".join(cli("verify").out.split())
+    copied = json.loads(cli("copy", str(journal), str(journal.parent / "copy.db"), "--json").out)
+    assert sum(copy["events"] for copy in copied["copies"]) == before["events"]
+
+
+@pytest.mark.parametrize("command", HEALTH)
+def test_operations_are_counted_together_before_what_is_open_is(
+    cli: CommandLine, journal: Path, command: str
+) -> None:
+    said = " ".join(cli(command).out.split())
+    assert "operations 5 in all: 1 disputed, 1 in_doubt, 1 in_progress, 1 planned, 1 succeeded" in said
+    assert "open 3 of these: disputed, in doubt or in progress" in said
+
+
+def test_one_busy_timeout_is_told(cli: CommandLine, journal: Path) -> None:
+    facts = json.loads(cli("doctor", "--json").out)["journal"]
+    assert [(name, value) for name, value in facts.items() if "timeout" in name] == [
+        ("busy_timeout_seconds", "5")
+    ]
+    assert cli("doctor").out.count("busy timeout") == 1
+
+
 def test_doctor_says_what_is_used_and_why(cli: CommandLine, journal: Path) -> None:
     answer = cli("doctor")
     facts = json.loads(cli("doctor", "--json").out)

@@ -1,7 +1,6 @@
 """The commands that keep and move a journal, as people and programs run them."""
 
 import json
-import os
 import sqlite3
 import stat
 import subprocess
@@ -233,25 +232,49 @@ def test_conflicts_are_told_and_are_code_1(cli: CommandLine, journal: Path, tmp_
     assert json.loads(cli("import", str(target), "--json").out)["conflicts"][0]["kind"] == "state"
 
 
-@pytest.mark.parametrize("damage", ["cut", "letter", "missing", "folder"])
-def test_a_file_that_is_no_export_is_refused_with_its_line(
-    cli: CommandLine, journal: Path, tmp_path: Path, damage: str
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ("without its end", "the end line is missing: the file was cut"),
+        ("cut in a line", "has no end: the file was cut"),
+        ("changed", "the digest does not fit: the file was changed or damaged"),
+        ("a letter", "counterfoil: line 1: "),
+    ],
+)
+def test_a_file_that_is_no_export_is_found_wanting_with_its_line(
+    cli: CommandLine, journal: Path, tmp_path: Path, damage: str, said: str
 ) -> None:
     target = tmp_path / "journal.jsonl"
     assert cli("export", "-o", str(target)).code == 0
-    match damage:
-        case "cut":
-            target.write_text("".join(target.read_text().splitlines(keepends=True)[:-1]))
-        case "letter":
-            target.write_text("dear journal\n")
-        case "missing":
-            target.unlink()
-        case _:
-            os.unlink(target)
-            target.mkdir()
+    whole = target.read_text()
+    target.write_text(
+        {
+            "without its end": "".join(whole.splitlines(keepends=True)[:-1]),
+            "cut in a line": whole[:-40],
+            "changed": whole.replace("email:alice", "email:alicf", 1),
+            "a letter": "dear journal\n",
+        }[damage]
+    )
+    refused = cli("import", str(target))
+    assert (refused.code, refused.out) == (1, "")
+    told, mend = refused.err.splitlines()
+    assert told.startswith("counterfoil: line ")
+    assert said in told
+    assert mend.startswith("  this takes ")
+    assert ("make the export again" in mend) == ("cut" in said)
+    assert json.loads(cli("import", str(target), "--json").out)["code"] == "invalid_argument"
+
+
+@pytest.mark.parametrize("kind", ["missing", "folder"])
+def test_a_file_that_is_not_there_is_a_usage_error(
+    cli: CommandLine, journal: Path, tmp_path: Path, kind: str
+) -> None:
+    target = tmp_path / "journal.jsonl"
+    if kind == "folder":
+        target.mkdir()
     refused = cli("import", str(target))
     assert (refused.code, refused.out) == (2, "")
-    assert "line" in refused.err or "cannot be read" in refused.err
+    assert "cannot be read" in refused.err
 
 
 @pytest.mark.parametrize("words", [("backup", "b.db"), ("export",), ("prune", "--older-than", "1d")])

@@ -141,6 +141,37 @@ def test_what_is_not_there_is_said_with_the_nearest_names(
     assert parsed(fault.out)["candidates"]
 
 
+def test_only_what_is_near_is_called_near(cli: CommandLine, journal: Path) -> None:
+    def listed(*words: str) -> list[str]:
+        return [line.strip() for line in cli(*words).err.splitlines()[2:]]
+
+    assert listed("plan", "WEEKLY-report/2026-w47") == [f"near: {RUN}"]
+    assert listed("plan", "rent") == ["near: rent/2026-11"]
+    assert listed("plan", "zzz") == []
+    assert [line.partition(":")[0] for line in listed("show", "zzz", "k")] == ["touched last"] * 3
+    keys = listed("show", RUN, "zzz")
+    assert {line.partition(":")[0] for line in keys} == {"in this run"}
+    assert len(keys) == 3
+    unknown = listed("show", "op_aaaaaaaaaaaaaaaaaaaa")
+    assert {line.partition(":")[0] for line in unknown} == {"changed last"}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("op_4cmf3jvlp3", "operation: looks like an operation id that was cut or made up"),
+        ("op_1cmf3jvlp3ym4lxh7y2q", "operation: looks like an operation id with a letter or digit mistyped"),
+        ("1", "operation: is no operation id but a number, perhaps that of an attempt"),
+    ],
+)
+def test_what_is_no_operation_id_is_not_said_to_be_one(
+    cli: CommandLine, journal: Path, given: str, said: str
+) -> None:
+    answer = cli("show", given)
+    assert answer.code == 2
+    assert answer.err.splitlines()[0] == f"counterfoil: {said}"
+
+
 def test_show_takes_an_id_or_run_and_key(cli: CommandLine, journal: Path) -> None:
     by_names = parsed(cli("show", *ALICE, "--json").out)
     by_id = parsed(cli("show", by_names["operation"], "--json").out)
@@ -174,6 +205,26 @@ def test_show_gives_every_attempt_receipt_finding_and_event(cli: CommandLine, jo
     )
     assert len(answer["receipts"]) >= 6
     assert len(answer["history"]) == answer["history_in_all"]
+
+
+def test_the_history_says_what_was_fixed_and_whose_numbers_it_shows(cli: CommandLine, journal: Path) -> None:
+    page = " ".join(cli("show", *ALICE).out.split())
+    assert "History (# is the number in the log of its run)" in page
+    history = page.partition("History")[2]
+    assert history.count("terms_fixed") == 1
+    assert "repeat unsafe" in history
+    assert "lookup by search_sent" in history
+    assert "settle_seconds 300" in history
+
+
+def test_show_says_where_to_look_only_while_that_is_open(cli: CommandLine, journal: Path) -> None:
+    page = cli("show", RUN, "email:alice").out
+    assert "look since" in page
+    assert "settles at" in page
+    page = cli("show", RUN, "email:bob").out
+    assert "settled at" in page
+    assert "look since" not in page
+    assert "settles at" not in page
 
 
 def test_show_gives_the_bodies_whole_as_json_and_begun_on_the_page(cli: CommandLine, journal: Path) -> None:
@@ -221,6 +272,12 @@ def test_find_by_workflow_and_by_time(cli: CommandLine, tmp_path: Path) -> None:
     wrong = cli("find", "--since", "yesterday")
     assert (wrong.code, "since" in wrong.err) == (2, True)
     assert cli("find", "--external-id", "m-1", "--workflow", "nightly").code == 2
+
+
+def test_a_word_to_find_without_its_option_is_told_the_option(cli: CommandLine, journal: Path) -> None:
+    answer = cli("find", "alice", "in wonderland")
+    assert (answer.code, answer.out) == (2, "")
+    assert "counterfoil find --text 'alice in wonderland'" in answer.err
 
 
 def test_finding_nothing_is_no_error_and_no_proof(cli: CommandLine, journal: Path) -> None:

@@ -93,7 +93,47 @@ def test_without_a_terminal_it_is_an_agents_claim_that_settles_nothing(journal: 
     event = events_of(journal, *ALICE)[-1]
     assert event["event"] == "finding_recorded"
     assert "person" not in event["caller"]
-    assert (event["data"]["by"], event["caller"]["tool"]) == ("human", "cli reconcile")
+    assert (event["data"]["by"], event["caller"]["tool"]) == ("claim", "cli reconcile")
+
+
+def test_who_was_not_shown_to_be_a_person_is_nowhere_shown_as_one(cli: CommandLine, journal: Path) -> None:
+    cli(*DENY)
+    cli(*AFFIRM, "--external-id", "<m-9@example.org>", "--kind", "message")
+    shown = json.loads(cli("show", *ALICE, "--json").out)
+    assert [finding["by"] for finding in shown["findings"]] == ["claim", "claim"]
+    assert [receipt["source"] for receipt in shown["receipts"]] == ["lookup"]
+    for words in (("show", *ALICE), ("show", *ALICE, "--json"), ("tail",), ("tail", "--json")):
+        said = cli(*words).out
+        assert "claim" in said
+        assert "human" not in said
+
+
+def test_a_person_is_shown_as_one(cli: CommandLine, journal: Path, secret_file: Path) -> None:
+    proof = ("--operator-secret-file", str(secret_file))
+    cli(*AFFIRM, "--external-id", "<m-9@example.org>", "--kind", "message", *proof)
+    shown = json.loads(cli("show", *ALICE, "--json").out)
+    assert [finding["by"] for finding in shown["findings"]] == ["person"]
+    assert [receipt["source"] for receipt in shown["receipts"]] == ["human"]
+
+
+def test_a_finding_added_to_a_receipt_on_file_is_told_of(
+    cli: CommandLine, journal: Path, secret_file: Path
+) -> None:
+    bob = (RUN, "email:bob")
+    before = json.loads(cli("show", *bob, "--json").out)
+    again = ("reconcile", *bob, "--finding", "performed", "--checked-with", "the Sent folder")
+    again += ("--external-id", "<m-1@example.org>", "--kind", "message", "--system", "smtp")
+    again += ("--operator-secret-file", str(secret_file))
+    page = " ".join(cli(*again).out.split())
+    assert "continue: duplicate" in page
+    assert "your finding is kept beside it" in page
+    assert "nothing was changed" not in page
+    after = json.loads(cli("show", *bob, "--json").out)
+    assert after["receipts"] == before["receipts"]
+    assert [finding["by"] for finding in after["findings"]] == ["person"]
+    told = json.loads(cli(*again, "--as-of", after["as_of"], "--json").out)
+    assert (told["reason"], told["finding"]["checked_with"]) == ("duplicate", "the Sent folder")
+    assert "the finding is kept beside it" in told["guidance"]
 
 
 @pytest.mark.parametrize("redirected", ["> {file}", "2> {file}", "< /dev/null"])

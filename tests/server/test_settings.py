@@ -1,5 +1,8 @@
 """Settings: flags before environment before file before defaults; what is unknown or wrong is an error."""
 
+import hashlib
+import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -271,3 +274,34 @@ def test_the_environment_tells_the_conversation_and_the_trace(tmp_path: Path) ->
     assert (loaded.conversation, loaded.traceparent) == ("session", traceparent)
     loaded = settings(tmp_path, environment={"CLAUDE_CODE_SESSION_ID": "a\nb", "TRACEPARENT": "x"})
     assert (loaded.conversation, loaded.traceparent) == (None, None)
+
+
+def configurations() -> list[Any]:
+    """Give every configuration that a page of the documentation shows."""
+    root = Path(__file__).parents[2]
+    return [
+        pytest.param(block.split("```")[0], id=f"{page.relative_to(root)}-{number}")
+        for page in (root / "README.md", *sorted((root / "docs").rglob("*.md")))
+        for number, block in enumerate(page.read_text().split("```toml\n")[1:], start=1)
+    ]
+
+
+@pytest.mark.parametrize("text", configurations())
+def test_every_configuration_in_the_documentation_can_be_pasted(tmp_path: Path, text: str) -> None:
+    settings(tmp_path, text)
+
+
+def test_the_documentation_makes_digests_that_are_taken(tmp_path: Path) -> None:
+    for page, table, name in (
+        ("http.md", "http", "metrics_token_sha256"),
+        ("authority.md", "operator", "secret_sha256"),
+    ):
+        text = (Path(__file__).parents[2] / "docs" / page).read_text()
+        (secret,) = re.findall(r"rand -hex 32 > (\S+)", text)
+        (tmp_path / secret).write_text("a secret\n")
+        (making,) = re.findall(rf"^printf '{name} = .*$", text, re.MULTILINE)
+        line = subprocess.run(
+            ["sh", "-c", making], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=20
+        ).stdout
+        assert line == f'{name} = "{hashlib.sha256(b"a secret").hexdigest()}"\n'
+        settings(tmp_path, f"[{table}]\n{line}")

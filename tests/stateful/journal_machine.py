@@ -165,7 +165,7 @@ class JournalMachine(RuleBasedStateMachine):
         )
         if answer["next"] == "perform":
             self.granted(known, answer, caller, policy)
-        if answer["next"] == "ask" and policy is not None:
+        if answer["reason"] in ("authority_required", "authority_expired", "drift") and policy is not None:
             known.asked_policy = policy
         if policy is not None and self.run.policy is None:
             self.run.policy = self.portal.call(self.noted_policy)
@@ -386,7 +386,8 @@ class JournalMachine(RuleBasedStateMachine):
             answer = self.call(
                 self.desk.at(known.name).reconcile, finding, caller=who, as_of=as_of, end_lease=ends_lease
             )
-            if ends_lease and before in ("in_progress", "disputed") and answer["state"] != before:
+            is_over = ends_lease and answer["state"] != before
+            if is_over and before in ("in_progress", "disputed") and known.grants:
                 known.grants[-1].ended_at = self.clock.at
             self.looked(
                 known, who, before, answer, as_of=moment, is_persons=is_persons, ends_lease=ends_lease

@@ -258,10 +258,13 @@ class WholeMachine(JournalMachine):
         ]
 
     def do_run(self, call: RunCall) -> tuple[str, dict[str, Any]]:
-        """Make a call about the run, and keep it for repeats where it counted."""
+        """Make a call about the run, and keep it for repeats where it left a trace to know it again by.
+
+        A run that was finished already is left as it is: that call, like a refused one, is not on file.
+        """
         kind, answer = call()
         self.as_of.append(answer["as_of"])
-        if answer["next"] == "continue":
+        if answer["next"] == "continue" and answer["reason"] != "duplicate":
             self.run_calls.append(call)
         for known in self.known:
             self.changed(known, "nothing")

@@ -19,11 +19,15 @@ __all__ = ["Auditor", "Verification"]
 
 
 class Verification(Struct, frozen=True, kw_only=True):
-    """What replaying the whole log showed."""
+    """What replaying the whole log showed. `events` are those of runs, which are what `copy` counts.
+
+    `namespace_events` are the rest: what was granted, asked, restored or told of a namespace as a whole.
+    """
 
     runs: int
     events: int
     operations: int
+    namespace_events: int
     faults: tuple[str, ...]
     is_mendable: bool
     """Whether there are faults, and `verify --repair` can mend each of them."""
@@ -116,14 +120,16 @@ class Auditor:
                 proved.faults.append(Fault(text=f"namespace {namespace}: {fault.message}"))
         for unfit in await database.read(unfit_rows):
             proved.faults.append(fault_of_unfit(unfit, is_whole=(unfit.namespace, unfit.run) in whole))
+        namespace_events = 0
         for row in await database.read(lambda connection: connection.fetch_all("all_namespaces")):
             seen, found = await database.read(partial(verify_namespace, row=row))
-            proved.events += seen
+            namespace_events += seen
             proved.faults += [Fault(text=text) for text in found]
         return Verification(
             runs=len(every),
             events=proved.events,
             operations=proved.operations,
+            namespace_events=namespace_events,
             faults=tuple(fault.text for fault in proved.faults),
             is_mendable=bool(proved.faults) and all(fault.is_mendable for fault in proved.faults),
         )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 __all__ = [
     "Ambiguous",
     "BodyDamaged",
+    "ExportDamaged",
     "Fault",
     "Forbidden",
     "InvalidArgument",
@@ -50,14 +51,31 @@ class InvalidArgument(Fault):
         self.field = field
 
 
+class ExportDamaged(InvalidArgument):
+    """What another journal gave holds what none would have written, or is not whole; nothing of it was taken.
+
+    The call is in order and the file is not: for a person that is found wanting, and no mistake of usage.
+    """
+
+    def __init__(self, where: str, problem: str, *, accepted: str) -> None:
+        super().__init__(where, problem, accepted=accepted)
+        self.fix = f"this takes {accepted}"
+
+
 class NotFound(Fault):
-    """Nothing under that name; near candidates are listed and nothing is created."""
+    """Nothing under that name; candidates are listed and nothing is created.
+
+    `listed` says in a word or two what the candidates are: near the name given, or all that can be offered.
+    """
 
     code = "not_found"
 
-    def __init__(self, message: str, *, fix: str, candidates: Sequence[str] = ()) -> None:
+    def __init__(
+        self, message: str, *, fix: str, candidates: Sequence[str] = (), listed: str = "near"
+    ) -> None:
         super().__init__(message, fix=fix)
         self.candidates = tuple(candidates)
+        self.listed = listed
 
     def as_dict(self) -> dict[str, object]:
         """Give the JSON object that a caller sees, candidates included."""

@@ -109,7 +109,7 @@ class Planner:
                 "steps": [],
                 "complete": False,
                 "cut": False,
-                "near_runs": list(near.candidates),
+                "near_runs": list(near.candidates) if near.listed == "near" else [],
             }
         run = run_from_row(row)
         counts, is_damaged, gone = await self._counts_of(connection, run, now)

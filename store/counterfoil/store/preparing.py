@@ -135,9 +135,12 @@ class Preparer(Struct, frozen=True):
             )
         text = ref.operation.strip()
         if not is_operation_id(text):
+            kind = kind_of_id(text)
             raise InvalidArgument(
                 "operation",
-                f"is not an operation id but {kind_of_id(text)}",
+                f"looks like {kind}"
+                if kind.startswith("an operation id")
+                else f"is no operation id but {kind}",
                 accepted="an id such as op_ and 20 characters, as begin_operation gave it, or run and key",
             )
         return Reference(id=text)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from counterfoil.store.domain.answers import Verdict, guidance_for
+from counterfoil.store.domain.answers import FINDING_KEPT, Verdict, guidance_for
 from counterfoil.store.domain.canonical import digest, parse_json, plain_json
 from counterfoil.store.domain.identity import idempotency_key
 from counterfoil.store.domain.instants import Instant, rfc3339
@@ -138,7 +138,9 @@ class Presenter:
     def verdict(self, verdict: Verdict, now: Instant) -> dict[str, Any]:
         """Give the verb, its reason and what to do."""
         state = None if verdict.after is None else state_of(verdict.after, now)
-        return answer_head(verdict.next, verdict.reason, now, state)
+        head = answer_head(verdict.next, verdict.reason, now, state)
+        kept = verdict.kept_finding if verdict.reason == "duplicate" else None
+        return head if kept is None else {**head, "guidance": FINDING_KEPT, "finding": self.finding(kept)}
 
     def place(self, operation: Operation, now: Instant) -> dict[str, Any]:
         """Say which operation is spoken of, and its state."""
@@ -254,7 +256,7 @@ class Presenter:
             {
                 "finding": finding.finding,
                 "checked_with": _safe(finding.checked_with),
-                "by": finding.by,
+                "by": finding.shown_by,
                 "as_of": None if finding.as_of is None else rfc3339(finding.as_of),
                 "attempt": finding.attempt,
                 "recorded_at": rfc3339(finding.recorded_at),

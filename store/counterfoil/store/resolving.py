@@ -44,6 +44,9 @@ __all__ = [
     "warnings_of_others",
 ]
 
+_ALIKE = 0.6
+"""From which likeness on (twice the characters in common by those of both) a name may be meant by another."""
+_SHORTEST_PART = 3
 _MOST_CANDIDATES = 8
 _MOST_DEPENDENCIES = 1_000
 _MOST_OPEN = 5
@@ -126,6 +129,7 @@ async def _no_such_operation(connection: Connection, namespace: str, ref: Refere
             f"there is no operation {ref.id}; nothing was created",
             fix="use an id that begin_operation or resume_plan gave you, or name it by run and key",
             candidates=[_candidate(row) for row in rows],
+            listed="changed last",
         )
     place = {"namespace": namespace, "run": ref.run}
     if await connection.fetch_one("read_run", place) is None:
@@ -133,11 +137,12 @@ async def _no_such_operation(connection: Connection, namespace: str, ref: Refere
     key = ref.key or ""
     rows = await connection.fetch_all("near_keys", {**place, "key": key, "most": _MOST_NEAR})
     near = _nearest(key, [row["key"] for row in rows])
-    candidates = [row for row in rows if row["key"] in near] or list(rows[:_MOST_CANDIDATES])
+    candidates = [row for row in rows if row["key"] in near]
     return NotFound(
         "this run has no operation of that key; nothing was created",
         fix="use a key that resume_plan lists, or begin_operation to announce a new effect",
-        candidates=[_candidate(row) for row in candidates],
+        candidates=[_candidate(row) for row in candidates or rows[:_MOST_CANDIDATES]],
+        listed="near" if candidates else "in this run",
     )
 
 
@@ -153,11 +158,12 @@ async def _which_of_run(connection: Connection, namespace: str, run: str) -> Not
         "a run has many operations: which one is meant is not guessed; nothing was recorded",
         fix="name the operation by its id, or by run and key",
         candidates=[_candidate(row) for row in rows],
+        listed="in this run",
     )
 
 
 async def no_such_run(connection: Connection, namespace: str, run: str) -> NotFound:
-    """Make the fault for a run that is not there, with the nearest names.
+    """Make the fault for a run that is not there, with the nearest names, else those touched last.
 
     Raises:
         JournalUnavailable: only its row is not there.
@@ -165,11 +171,12 @@ async def no_such_run(connection: Connection, namespace: str, run: str) -> NotFo
     await refuse_lost(connection, namespace=namespace, run=run)
     rows = await connection.fetch_all("near_runs", {"namespace": namespace, "most": 200})
     names = [row["run"] for row in rows]
-    near = _nearest(run, names) or names[:_MOST_CANDIDATES]
+    near = _nearest(run, names)
     return NotFound(
         "there is no run of that name; nothing was created",
         fix="use a run that resume_plan lists, or begin_operation to start it",
-        candidates=[escape_untrusted(name, limit=200) for name in near],
+        candidates=[escape_untrusted(name, limit=200) for name in near or names[:_MOST_CANDIDATES]],
+        listed="near" if near else "touched last",
     )
 
 
@@ -177,7 +184,13 @@ def _nearest(name: str, names: list[str]) -> list[str]:
     # Loaded where a name is not found; a hook, which is started for every call, never asks.
     from difflib import get_close_matches
 
-    return get_close_matches(name, names, n=_MOST_CANDIDATES, cutoff=0.3)
+    folded = name.casefold()
+    spelled = {other: other.casefold() for other in names}
+    close = get_close_matches(folded, spelled.values(), n=_MOST_CANDIDATES, cutoff=_ALIKE)
+    # A part of a name is how it is remembered, and shares little with a long one.
+    holding = [other for other in names if folded in spelled[other]] if len(folded) >= _SHORTEST_PART else []
+    found = [other for alike in close for other in names if spelled[other] == alike]
+    return list(dict.fromkeys((*found, *holding)))[:_MOST_CANDIDATES]
 
 
 def _candidate(row: Row) -> str:

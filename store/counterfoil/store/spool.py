@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, TypeGuard
 from msgspec import Struct, field
 
 from counterfoil.store.domain.canonical import parse_json
-from counterfoil.store.errors import InvalidArgument
+from counterfoil.store.errors import ExportDamaged, InvalidArgument
 from counterfoil.store.exporting import FORMAT, VERSION, VERSION_THAT_LACKS
 from counterfoil.store.lost_history import Lack
 
@@ -24,6 +24,8 @@ _LARGEST_RUN_BYTES = 256 * 1024 * 1024
 """A run is taken whole, in one transaction, so it is held in memory."""
 
 _LARGEST_NUMBER = 2**62
+
+_WHOLE = "a whole export: copy the file again, or make the export again"
 
 _MEMBERS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
     "header": {
@@ -103,16 +105,16 @@ class Spool(Struct, kw_only=True):
 
 def in_line(
     where: int | str, problem: str, *, accepted: str = "an export as `counterfoil export` writes it"
-) -> InvalidArgument:
+) -> ExportDamaged:
     """Make the fault for a line of the file, by its number or by words for where it stands."""
-    return InvalidArgument(f"line {where}" if isinstance(where, int) else where, problem, accepted=accepted)
+    return ExportDamaged(f"line {where}" if isinstance(where, int) else where, problem, accepted=accepted)
 
 
 def read_spool(file: BinaryIO) -> Spool:
     """Prove that a seekable file is a whole export, and note where its runs lie.
 
     Raises:
-        InvalidArgument: it is not, with the number of the line.
+        ExportDamaged: it is not, with the number of the line.
     """
     walk = _Walk(file)
     walk.run()
@@ -151,7 +153,7 @@ class _Walk:
             raise in_line(
                 self._number + 1,
                 "the end line is missing: the file was cut",
-                accepted="the whole file; make the export again",
+                accepted=_WHOLE,
             )
 
     def _take(self, line: Line, offset: int) -> None:
@@ -243,10 +245,11 @@ def _parsed(raw: bytes, number: int) -> Line:
     if len(raw) > _LONGEST_LINE_BYTES:
         raise in_line(number, f"is longer than {_LONGEST_LINE_BYTES} bytes")
     if not raw.endswith(b"\n"):
-        raise in_line(
-            number, "has no end: the file was cut", accepted="the whole file; make the export again"
-        )
-    value = parse_json(raw, field=f"line {number}")
+        raise in_line(number, "has no end: the file was cut", accepted=_WHOLE)
+    try:
+        value = parse_json(raw, field=f"line {number}")
+    except InvalidArgument as fault:
+        raise in_line(number, fault.message.partition(": ")[2]) from None
     kind = value.get("type") if isinstance(value, dict) else None
     members = _MEMBERS.get(kind) if isinstance(kind, str) else None
     if members is None or not isinstance(kind, str):

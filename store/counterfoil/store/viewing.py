@@ -8,8 +8,9 @@ from msgspec import Struct
 
 from counterfoil.store.arrivals import arrived_beside
 from counterfoil.store.domain.commands import Caller, Json
+from counterfoil.store.domain.events import EventKind
 from counterfoil.store.domain.instants import Instant, Reading, rfc3339
-from counterfoil.store.domain.model import Assurance, Operation, Party, Run, State
+from counterfoil.store.domain.model import Assurance, Operation, Party, Run, State, shown_by
 from counterfoil.store.domain.plan import Step, make_steps
 from counterfoil.store.domain.states import Policy, state_of
 from counterfoil.store.domain.untrusted import escape_untrusted, safe_value
@@ -247,9 +248,17 @@ def history_entry(row: Row) -> dict[str, Any]:
         "seq": row["seq"],
         "at": rfc3339(row["at"]),
         "event": row["kind"],
-        "data": safe_value(_told(json.loads(row["data"])), limit=120, items=12, depth=3),
+        "data": safe_value(_told(_event_data(row)), limit=120, items=12, depth=3),
         "caller": safe_value(json.loads(row["caller"]), limit=80, items=20, depth=2),
     }
+
+
+def _event_data(row: Row) -> Any:
+    """Read what an event says; who spoke for a person without being shown to be one does not read as one."""
+    data = json.loads(row["data"])
+    if row["kind"] == EventKind.FINDING_RECORDED and isinstance(data, dict) and "by" in data:
+        return {**data, "by": shown_by(data["by"])}
+    return data
 
 
 _TIMES = frozenset(("at", "since", "since_floor", "until", "as_of"))

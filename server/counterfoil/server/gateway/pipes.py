@@ -83,7 +83,7 @@ async def speaking(start: Callable[[], Program], *, ended: anyio.Event) -> Async
     """Speak with the program that `start` gives, as long as the block lasts; `ended` is set when it goes.
 
     Raises:
-        Unreachable, OSError: it cannot be started.
+        Unreachable: it cannot be started.
     """
     program = start()
     try:

@@ -5,6 +5,7 @@ what it starts in turn ends with it. `pipes` speaks to it and ends it.
 """
 
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterable, Mapping
@@ -12,6 +13,7 @@ from contextlib import suppress
 
 from counterfoil.server.gateway.servers import ServerSpec, Unreachable
 from counterfoil.server.probes.table import from_environment, missing_variables
+from counterfoil.store.domain.untrusted import escape_untrusted
 
 __all__ = ["Program", "filled", "start_programs"]
 
@@ -24,21 +26,23 @@ class Program:
     """One started program. `to_it` and `from_it` are our ends of its stdin and stdout; neither ever blocks.
 
     Raises:
-        Unreachable: a variable that it needs is not set.
-        OSError: it cannot be started.
+        Unreachable: it cannot be started, or a variable that it needs is not set; it says which.
     """
 
     def __init__(self, spec: ServerSpec) -> None:
         environment = {**os.environ, **filled(spec.environment)}
-        self._process = subprocess.Popen(
-            spec.command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            env=environment,
-            cwd=spec.folder,
-            start_new_session=True,
-        )
+        try:
+            self._process = subprocess.Popen(
+                spec.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
+                env=environment,
+                cwd=spec.folder,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise Unreachable(_why_not_started(spec, error, environment.get("PATH"))) from None
         if self._process.stdin is None or self._process.stdout is None:
             raise LookupError("a program without pipes")
         self._stdin, self._stdout = self._process.stdin, self._process.stdout
@@ -93,6 +97,26 @@ class Program:
         return True
 
 
+def _why_not_started(spec: ServerSpec, error: OSError | ValueError, path: str | None) -> str:
+    """Say what is wrong with a program that the system would not start, and what would be right."""
+    program, folder = (escape_untrusted(str(word), limit=200) for word in (spec.command[0], spec.folder))
+    if isinstance(error, FileNotFoundError | NotADirectoryError) and not os.path.isdir(spec.folder or "."):
+        return f"the folder that it is to be started in is not there: {folder}"
+    if isinstance(error, FileNotFoundError):
+        if shutil.which(spec.command[0], path=path) is not None:
+            return f"{program} is a script, and what is to run it (its #! line) is not there"
+        if os.sep in spec.command[0]:
+            return f"there is no program {program}: check its path"
+        return (
+            f"there is no program {program} in any folder of PATH: install it, or give its whole path (the "
+            "PATH of a client that was not started from a shell is often shorter)"
+        )
+    if isinstance(error, PermissionError):
+        return f"{program} may not be executed: check that it is a program, and its permissions"
+    why = error.strerror if isinstance(error, OSError) else str(error)
+    return f"{program} cannot be started: {why}"
+
+
 def start_programs(specs: Iterable[ServerSpec]) -> dict[str, Program]:
     """Start the programs of servers before they are needed, by the server's name.
 
@@ -101,7 +125,7 @@ def start_programs(specs: Iterable[ServerSpec]) -> dict[str, Program]:
     started = {}
     for spec in specs:
         if spec.url is None:
-            with suppress(OSError, ValueError, Unreachable):
+            with suppress(Unreachable):
                 started[spec.name] = Program(spec)
     return started
 

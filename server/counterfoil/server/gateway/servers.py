@@ -121,10 +121,10 @@ def server_of_command(words: Sequence[str], *, name: str | None = None) -> Serve
         ProbeProblem: there is no command, or the name is none.
     """
     if not words or not words[0]:
-        raise ProbeProblem(
-            "gateway", "it needs the server's command after --: counterfoil gateway -- COMMAND ARGS"
-        )
+        raise ProbeProblem("COMMAND", "it begins with the server's program")
     if name is not None and not _NAME.fullmatch(name):
-        raise ProbeProblem("name", "it has 1 to 40 letters, digits or _.- and begins with one of the former")
+        raise ProbeProblem(
+            "--name", "it has 1 to 40 letters, digits or _.- and begins with one of the former"
+        )
     program = re.sub(r"[^A-Za-z0-9_.-]+", "-", Path(words[0]).stem).strip("-._")[:40]
     return ServerSpec(name=name or program or "server", command=tuple(words), folder=os.getcwd())

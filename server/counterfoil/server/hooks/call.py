@@ -18,7 +18,17 @@ from counterfoil.store.domain.names import normalize_name
 from counterfoil.store.domain.patterns import lazy_pattern
 from counterfoil.store.errors import InvalidArgument
 
-__all__ = ["Call", "again_after", "call_of", "identity_of", "likeness_marks", "payload_of", "script_of"]
+__all__ = [
+    "Call",
+    "again_after",
+    "call_of",
+    "former_identity_of",
+    "identity_of",
+    "likeness_marks",
+    "once_marks",
+    "payload_of",
+    "script_of",
+]
 
 _LONGEST_TEXT = 2_000
 _MOST_SENT = 40_000
@@ -156,7 +166,8 @@ def call_of(event: HookEvent, rules: EffectRules) -> Call | None:
         action=action,
         target=target,
         sent=sent,
-        names=tuple(_texts(given)),
+        names=(texts := tuple(_texts(given))),
+        is_named=target is not None or bool(texts),
         lookup=rule.lookup,
         words=name_words(event.tool.removeprefix("mcp__")),
     )
@@ -193,6 +204,22 @@ def identity_of(
     return key, _digest([own_key, digest]), args
 
 
+def former_identity_of(
+    call: Call, *, redact: Callable[[Any], Any], call_id: str | None = None
+) -> tuple[str, str] | None:
+    """Give the key and the digest by which a command was known when its loose words were its target.
+
+    What a journal holds under them is the same effect. None where nothing was known otherwise.
+    """
+    effects = tuple(
+        replace(one, target=one.former_target) if one.has_former_target else one for one in call.effects
+    )
+    if effects == call.effects:
+        return None
+    former = replace(call, effects=effects, args={"effects": [_described(one) for one in effects]})
+    return identity_of(former, redact=redact, call_id=call_id)[:2]
+
+
 def likeness_marks(call: Call, *, redact: Callable[[Any], Any]) -> tuple[str, ...]:
     """Give the marks by which an effect is known as alike, whatever the state that goes with it.
 
@@ -202,6 +229,21 @@ def likeness_marks(call: Call, *, redact: Callable[[Any], Any]) -> tuple[str, ..
     effect = call.effects[0]
     own = _sendable({"own": effect.own if effect.own is not None else effect.sent}, redact)
     return _digest(["words", effect.action, own]), _digest(["action", effect.action])
+
+
+def once_marks(call: Call, *, redact: Callable[[Any], Any]) -> tuple[str, ...]:
+    """Give the marks by which an effect is known whose target can be acted on once, whatever its other words.
+
+    The first holds whatever the state that goes with it; the second, where that is known, with it.
+    """
+    effect = call.effects[0]
+    if not effect.is_once:
+        return ()
+    target = redact(effect.target)
+    told = [_digest(["target", effect.action, target])]
+    if call.is_known and call.is_readable:
+        told.append(_digest(["target", effect.action, target, _sendable({"state": effect.state}, redact)]))
+    return tuple(told)
 
 
 def _is_name(text: str, redact: Callable[[Any], Any]) -> bool:

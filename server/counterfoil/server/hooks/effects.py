@@ -11,7 +11,13 @@ from counterfoil.server.hooks.files import digest_of_text, digests_of, names_any
 from counterfoil.server.hooks.git_push import read_push
 from counterfoil.server.hooks.http_request import read_request
 from counterfoil.server.hooks.rules.rule import CommandRule, EffectRule, EffectRules
-from counterfoil.server.hooks.shell.options import has_option, one_of, plain_words, values_before
+from counterfoil.server.hooks.shell.options import (
+    has_option,
+    one_of,
+    plain_words,
+    values_before,
+    without_values,
+)
 from counterfoil.server.hooks.shell.secret_words import told_words
 from counterfoil.server.hooks.shell.walking import Invocation, Script
 from counterfoil.server.hooks.shell.words import Word
@@ -24,9 +30,9 @@ from counterfoil.server.hooks.told import (
     pairs_of,
     told_env,
 )
-from counterfoil.store.domain.patterns import matches_glob
+from counterfoil.store.domain.patterns import lazy_pattern, matches_glob
 
-__all__ = ["Effect", "effects_of", "only_reads", "rule_for"]
+__all__ = ["Effect", "effects_of", "only_reads", "rule_for", "why_left_alone"]
 
 _LEAVES_ALONE = one_of(
     "cd pushd popd echo printf true false : test [ [[ ls pwd export set cat head tail date which type hash",
@@ -66,7 +72,9 @@ class Effect(Struct, frozen=True, kw_only=True):
     may have named the target, `words` those that tell what is done. `reference` is what the performing system
     calls what is sent as it stands now, `invocation` the program of the shell that performs it.
     `is_known` off: the call makes what it sends. `is_readable` off: what it sends cannot be found at all.
-    `own` is what its own words say, whatever stands around it and whatever state goes with it.
+    `is_named`: a word of the command says the target. `is_once`: no two effects have this target. `own` is
+    what its own words say, whatever stands around it and whatever state goes with it. `former_target` is the
+    target that keys were made of before rules told it, where there is such a one.
     """
 
     rule: EffectRule
@@ -82,6 +90,10 @@ class Effect(Struct, frozen=True, kw_only=True):
     invocation: Invocation | None = None
     is_known: bool = True
     is_readable: bool = True
+    is_named: bool = False
+    is_once: bool = False
+    former_target: str | None = None
+    has_former_target: bool = False
     own: Any = None
 
 
@@ -102,7 +114,25 @@ def effects_of(script: Script, rules: EffectRules) -> tuple[Effect, ...]:
             found.append(effect)
         is_known = is_known and (effect is not None or _leaves_alone(invocation))
         _note_made(invocation, made)
-    return tuple(found)
+    return tuple(found) or _of_errors(script, rules)
+
+
+def _of_errors(script: Script, rules: EffectRules) -> tuple[Effect, ...]:
+    """Give the effect that may be in what is no shell script: all words of a rule stand on one line of it.
+
+    Mostly a shell refuses such a command, and says so; the grammar here may also be behind a shell's.
+    """
+    for text in script.unread:
+        for line in _BETWEEN_COMMANDS.split(text):
+            rule = _rule_around(line, rules)
+            if rule is not None:
+                call = {"unread": digest_of_text(text)}
+                others = [_canonical(part) for part in script.invocations]
+                return (_unknown(rule, {"of": call, "in": others}, call),)
+    return ()
+
+
+_BETWEEN_COMMANDS = lazy_pattern(r"[\n;|&]+")
 
 
 _SOMEWHERE = "*"
@@ -149,22 +179,59 @@ def rule_for(invocation: Invocation, rules: EffectRules) -> CommandRule | None:
     return None
 
 
+def why_left_alone(invocation: Invocation, rules: EffectRules) -> str:
+    """Say why a program is no effect."""
+    if not invocation.words[0].is_static:
+        return "only the running shell knows what runs here, and no words of a rule stand around it"
+    if invocation.is_fed:
+        return "what this shell reads as its script is not known, and no words of a rule stand around it"
+    of_program = [rule for rule in rules.commands if _is_word(invocation.program, rule.program)]
+    said = [rule for rule in of_program if _has_words(invocation, rule)]
+    for rule in said:
+        if not rule.effect and _fits(invocation, rule):
+            return "a rule says that it is no effect"
+        option = _excused_by(invocation, rule)
+        if option is not None:
+            return f"with {option} it does nothing"
+        if rule.needs:
+            return f"it would be an effect with {' or '.join(rule.needs)}"
+    if of_program:
+        return "the rules for this program name other words"
+    if invocation.program in ("source", ".") or "." in invocation.program:
+        return "no rule names it, and what a script in a file does is not read"
+    return "no rule names this program"
+
+
 def only_reads(invocation: Invocation, rule: CommandRule) -> bool:
     """Tell whether a request that a rule names changes nothing, and so is no effect."""
     return rule.form == "http" and read_request(invocation) is None
 
 
 def _fits(invocation: Invocation, rule: CommandRule) -> bool:
+    if not _has_words(invocation, rule) or _excused_by(invocation, rule) is not None:
+        return False
+    return not rule.needs or any(has_option(invocation.words[1:], option) for option in rule.needs)
+
+
+def _has_words(invocation: Invocation, rule: CommandRule) -> bool:
+    plain = _plain(invocation)
+    return len(plain) >= len(rule.words) and all(
+        _is_word(word.text, wanted) for word, wanted in zip(plain, rule.words, strict=False)
+    )
+
+
+def _excused_by(invocation: Invocation, rule: CommandRule) -> str | None:
+    """Give the option of a program with which a rule's command is no effect."""
     words = invocation.words[1:]
-    plain = plain_words(words, takes=values_before(invocation.program))
-    plain = [word for word in plain if not word.text.startswith("+")]
-    if len(plain) < len(rule.words):
-        return False
-    if not all(_is_word(word.text, wanted) for word, wanted in zip(plain, rule.words, strict=False)):
-        return False
-    if any(has_option(words, option) for option in rule.unless):
-        return False
-    return not rule.needs or any(has_option(words, option) for option in rule.needs)
+    # What an option says is no option, whatever it looks like: `--body --help`.
+    said = words if rule.form == "http" else without_values(words, takes=rule.options_with_value)
+    excuses = (one for one in rule.unless if has_option(words if "=" in one else said, one))
+    return next(excuses, None)
+
+
+def _plain(invocation: Invocation) -> list[Word]:
+    plain = plain_words(invocation.words[1:], takes=values_before(invocation.program))
+    return [word for word in plain if not word.text.startswith("+")]
 
 
 def _is_word(text: str, wanted: str) -> bool:
@@ -187,10 +254,7 @@ def _effect(
         "action": rule.action or ".".join((invocation.program, *rule.words)),
         "decides": invocation.decides,
         "invocation": invocation,
-        "lookup": rule.lookup,
-        "words": tuple(
-            word.text for word in (*invocation.words[:1], *invocation.words[1 : 1 + len(rule.words)])
-        ),
+        "words": tuple(word.text for word in (invocation.words[0], *_plain(invocation)[: len(rule.words)])),
         "is_known": is_known,
     }
     if rule.form == "http":
@@ -203,17 +267,25 @@ def _effect(
         words = (*request.bodies, *_input(invocation), *around)
         sent: dict[str, Any] = {**request.sent, **{name: call[name] for name in _AROUND if name in call}}
         told |= {
+            "lookup": rule.lookup,
             "target": request.url or None,
             "sent": sent,
             "state": _files(words, rule, invocation, made),
             "is_known": is_known and not _sends_made(invocation, rule, words, made),
             "names": (request.url,),
+            "is_named": True,
             "is_readable": is_request_told(invocation) and is_around_told(invocation),
         }
     elif rule.form == "git-push":
         pushed = read_push(invocation)
         if pushed is None or not is_place_told(invocation):
-            told |= {"target": None, "sent": call, "is_known": False, "is_readable": False}
+            told |= {
+                "lookup": rule.lookup,
+                "target": None,
+                "sent": call,
+                "is_known": False,
+                "is_readable": False,
+            }
         else:
             refs = [{"ref": ref, "commit": commit} for ref, commit in pushed.refs]
             told |= {
@@ -221,6 +293,7 @@ def _effect(
                 "sent": {"remote": pushed.remote, "refs": [ref for ref, _ in pushed.refs]},
                 "state": refs,
                 "names": pushed.names,
+                "is_named": True,
                 "reference": pushed.commit,
                 "lookup": f"git ls-remote {pushed.remote} {' '.join(ref for ref, _ in pushed.refs)}: it "
                 f"happened "
@@ -231,23 +304,34 @@ def _effect(
         words = tuple(
             word for part in (invocation, *invocation.fed_by) for word in (*part.words[1:], *_input(part))
         )
-        takes = frozenset() if rule.words else values_before(invocation.program)
-        given = (text for text in call["words"][1 + len(rule.words) :] if isinstance(text, str))
-        names = _names(tuple(given), takes=takes)
-        told |= {
-            "target": " ".join(names)[:300] or None,
-            "sent": call,
-            "state": _files(words, rule, invocation, made),
-            "is_known": is_known and not _sends_made(invocation, rule, words, made),
-            "is_readable": is_readable(invocation, rule) and is_around_told(invocation),
-            "names": names,
-        }
+        from counterfoil.server.hooks.acted_on import acted_on, filled, parsed_by
+
+        options = parsed_by(invocation, rule)
+        states: dict[str, str] | None = {}
         if rule.state:
             from counterfoil.server.hooks.sent_state import read_states
 
-            read = read_states(rule.state, invocation)
-            told["state"] = {**(told["state"] or {}), **(read or {})} or None
-            told["is_readable"] = told["is_readable"] and read is not None
+            states = read_states(rule.state, invocation, operands=options.operands)
+        acted = acted_on(invocation, rule, state=states or {})
+        files = _files(words, rule, invocation, made, folder=acted.folder)
+        takes = frozenset() if rule.words else values_before(invocation.program)
+        given = (text for text in call["words"][1 + len(rule.words) :] if isinstance(text, str))
+        loose = " ".join(_loose(tuple(given), takes=takes))
+        told |= {
+            "target": acted.target,
+            "sent": call,
+            "state": {**(files or {}), **(states or {})} or None,
+            "is_known": is_known and not _sends_made(invocation, rule, words, made),
+            "is_readable": is_readable(invocation, rule)
+            and is_around_told(invocation)
+            and states is not None,
+            "names": acted.names,
+            "is_named": acted.is_named,
+            "is_once": rule.once and acted.is_exact,
+            "lookup": filled(rule.lookup, acted.facts),
+            "former_target": loose[:300] or None,
+            "has_former_target": True,
+        }
     told["own"] = told["sent"]
     told["is_known"] = told["is_known"] or _is_self_contained(invocation, rule, told, script)
     if not told["is_known"]:
@@ -257,6 +341,15 @@ def _effect(
         if made_from:
             told["sent"]["from"] = made_from
     return Effect(**told)
+
+
+def _lookup(rule: CommandRule) -> str | None:
+    """Give a rule's lookup where nothing is known of the target."""
+    if rule.lookup is None or "{" not in rule.lookup:
+        return rule.lookup
+    from counterfoil.server.hooks.acted_on import filled
+
+    return filled(rule.lookup, {})
 
 
 def _made_from(invocation: Invocation, script: Script) -> dict[str, str]:
@@ -270,8 +363,8 @@ def _made_from(invocation: Invocation, script: Script) -> dict[str, str]:
     return found
 
 
-def _names(words: Sequence[str], *, takes: Collection[str]) -> tuple[str, ...]:
-    """Give the words that may name the target: neither options nor the values of `takes`."""
+def _loose(words: Sequence[str], *, takes: Collection[str]) -> tuple[str, ...]:
+    """Give the words that are neither options nor the values of `takes`, the values of others among them."""
     before = ("", *words)
     return tuple(
         text
@@ -284,7 +377,9 @@ def _is_self_contained(
     invocation: Invocation, rule: CommandRule, told: dict[str, Any], script: Script
 ) -> bool:
     """Tell whether an effect's words say all of it, so that no program in front makes it another one."""
-    if rule.form == "git-push" or rule.kind in SENDS_STATE or rule.files or not told["names"]:
+    if rule.form == "git-push" or rule.kind in SENDS_STATE or rule.files:
+        return False
+    if not told["names"] and not told.get("former_target"):
         return False
     if set(told["state"] or ()) - _OF_BRANCHES:
         return False
@@ -303,9 +398,18 @@ def _is_self_contained(
 
 
 def _files(
-    words: Sequence[Word], rule: CommandRule, invocation: Invocation, made: Mapping[str, str | None]
+    words: Sequence[Word],
+    rule: CommandRule,
+    invocation: Invocation,
+    made: Mapping[str, str | None],
+    *,
+    folder: str | None = None,
 ) -> dict[str, str] | None:
-    return digests_of(words, folder=invocation.folder, patterns=rule.files, made=made) or None
+    """Give the digests of what a program names, and of what a rule names in the folder where it works."""
+    found = digests_of(words, folder=invocation.folder, made=made)
+    if rule.files:
+        found |= digests_of((), folder=folder or invocation.folder, patterns=rule.files)
+    return dict(sorted(found.items())) or None
 
 
 def _input(invocation: Invocation) -> tuple[Word, ...]:
@@ -334,17 +438,23 @@ def _unread_effect(invocation: Invocation, script: Script, rules: EffectRules) -
     if rule is None:
         return None
     call = _canonical(invocation)
+    sent = {"of": call, "in": [_canonical(part) for part in script.invocations]}
+    return _unknown(rule, sent, call)
+
+
+def _unknown(rule: CommandRule, sent: Any, own: Any) -> Effect:
+    """Give an effect of a rule of which nothing is known but the words that stand around it."""
     return Effect(
         rule=rule,
         action=rule.action or ".".join((rule.program, *rule.words)),
         target=None,
-        sent={"of": call, "in": [_canonical(part) for part in script.invocations]},
+        sent=sent,
         decides=False,
-        lookup=rule.lookup,
+        lookup=_lookup(rule),
         words=(rule.program, *rule.words),
         is_known=False,
         is_readable=False,
-        own=call,
+        own=own,
     )
 
 

@@ -42,8 +42,10 @@ def run_hook(words: "Sequence[str]") -> int | None:
     except OSError:
         return 0
     if raw is None:
-        print("counterfoil: what the client sent is too long; the call goes on", file=sys.stderr)  # noqa: T201
-        return 0
+        _load_msgspec()
+        from counterfoil.server.hooks.handling import handle_too_long
+
+        return handle_too_long(words[0], flags)
     dialect = None
     if raw and (b'"event_type"' in raw or b'"%s"' % words[0].encode() not in raw):
         from counterfoil.server.hooks.dialects import dialect_of

@@ -25,6 +25,7 @@ __all__ = [
     "is_one_effect",
     "names_itself",
     "output_proves",
+    "is_unparsed",
     "refusal_of",
     "speaks_alone",
 ]
@@ -45,6 +46,12 @@ _FAILS = frozenset(("--fail", "--fail-with-body", "--check-status"))
 _FAILS_CLUSTER = lazy_pattern(r"-[sSkvigLINO#46]*f[sSkvigLINO#46]*")
 """Options by which an HTTP client's end tells of the answer; wget's always does."""
 
+_INNER_SHELL = lazy_pattern(r"\b(?:(?:ba|z|da|k|fi)?sh|eval|source|trap)\b|(?:^|[;&|]\s*)\.\s")
+_UNPARSED = lazy_pattern(
+    r"(?:\S*/)?(?:\w*sh|\(eval\)|eval)(?::[^:]{0,80}){0,4}:\s*"
+    r"(?:syntax error|unexpected EOF|parse error|unmatched|unexpected end of file|`)",
+    re.IGNORECASE,
+)
 _EXIT = lazy_pattern(r"\A\s*(?:Error: )?(?:Command failed with )?[Ee]xit (?:code|status):? \d{1,3}\b:?")
 _GIT_SEVERAL = ("--all", "--branches", "--mirror", "--tags", "--follow-tags", "--recurse-submodules")
 _GIT_TAKES = frozenset(("-o", "--push-option", "--receive-pack", "--exec", "--repo"))
@@ -139,6 +146,18 @@ def refusal_of(call: Call, script: Script, *, text: str, status: int | None) -> 
     if status in _NEVER_STARTED:
         return {"refused": "the program could not be started"} if _was_not_started(mine, text) else None
     return is_refusal(effect.rule, text, status=status)
+
+
+def is_unparsed(command: str, *, text: str, status: int | None) -> bool:
+    """Tell whether a shell says that it refused a command because it is none, so that nothing of it ran.
+
+    A shell reads a line wholly before it runs any of it; of several lines the first ones may have run. Where
+    the command has another shell or `eval` in it, that one may have said it.
+    """
+    if not status or "\n" in command.strip() or _INNER_SHELL.search(command):
+        return False
+    lines = [line for line in _EXIT.sub("", text, count=1).splitlines() if line.strip()]
+    return bool(lines) and all(_UNPARSED.match(line) for line in lines)
 
 
 def is_one_effect(effect: Effect) -> bool:

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from counterfoil.server.hooks.call import Call, call_of, identity_of, script_of
-from counterfoil.server.hooks.effects import Effect, only_reads, rule_for
+from counterfoil.server.hooks.effects import Effect, only_reads, rule_for, why_left_alone
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.journaling import HookJournal
-from counterfoil.server.hooks.rules.rule import CommandRule, EffectRules
+from counterfoil.server.hooks.rules.rule import CommandRule, EffectRule, EffectRules
 from counterfoil.server.hooks.rules.tools import OWN_TOOLS
 from counterfoil.server.hooks.shell.secret_words import shown_words
-from counterfoil.server.hooks.shell.walking import Invocation
+from counterfoil.server.hooks.shell.walking import Invocation, Script
 from counterfoil.store.attending_calls import HeldAttempt
 from counterfoil.store.domain.model import State
 
@@ -42,10 +42,12 @@ def explained(event: HookEvent, rules: EffectRules, *, own: EffectRules) -> dict
             {
                 "program": shown_words(invocation.program, invocation.words),
                 "folder": invocation.folder,
-                "rule": _rule_told(invocation, rule_for(invocation, rules), own),
+                "rule": _rule_told(invocation, rules, own, of=call),
             }
             for invocation in (() if script is None else script.invocations)
         ]
+        if call is None:
+            told["why"] = _why_none(event, script)
     elif call is None:
         told["why"] = (
             "it is one of Counterfoil's own"
@@ -62,12 +64,35 @@ def explained(event: HookEvent, rules: EffectRules, *, own: EffectRules) -> dict
     return {name: value for name, value in told.items() if value is not None}
 
 
-def _rule_told(invocation: Invocation, rule: CommandRule | None, own: EffectRules) -> str:
+def _rule_told(invocation: Invocation, rules: EffectRules, own: EffectRules, *, of: Call | None) -> str:
+    rule = rule_for(invocation, rules)
     if rule is None:
-        return "left alone"
-    words = " ".join((rule.program, *rule.words))
-    told = f"{'your rule' if rule in own.commands else 'default rule'}: {words}"
+        is_unread = invocation.is_fed or not invocation.words[0].is_static
+        unread = [one for one in (() if of is None else of.effects) if one.invocation is None]
+        if is_unread and unread:
+            return f"may be an effect: {_rule_named(unread[0].rule, own)}"
+        return f"left alone: {why_left_alone(invocation, rules)}"
+    told = _rule_named(rule, own)
     return f"left alone: this request only reads ({told})" if only_reads(invocation, rule) else told
+
+
+def _rule_named(rule: EffectRule, own: EffectRules) -> str:
+    words = " ".join((rule.program, *rule.words)) if isinstance(rule, CommandRule) else ""
+    return f"{'your rule' if rule in own.commands else 'default rule'}: {words}"
+
+
+def _why_none(event: HookEvent, script: Script | None) -> str:
+    """Say why a command as a whole is left alone."""
+    if script is None:
+        return "there is no command in it"
+    if not script.is_whole:
+        return (
+            "it is no whole command of the shell, which a shell refuses to run, and no words of a rule stand "
+            "in what could not be read"
+        )
+    if not script.invocations:
+        return "it runs no program"
+    return "none of its programs is an effect by a rule; what scripts in files do is not read"
 
 
 def _effect_told(effect: Effect) -> dict[str, Any]:
@@ -105,6 +130,12 @@ async def foreseen(hooks: HookJournal, call: Call) -> dict[str, Any]:
         would, why = _STANDING[known.state]
         found = {"operation": known.operation, "operation_state": known.state.value}
         return {**told, "would": would, "why": why, **found}
+    parts = await hooks.parts_on_file(call, run=run) if call.is_readable else []
+    if parts:
+        known, part = parts[0]
+        _, why = _STANDING[known.state]
+        found = {"operation": known.operation, "operation_state": known.state.value}
+        return {**told, "would": "block", "why": f"{part.target or part.action}: {why}", **found}
     if call.may_be_another:
         step, _ = await hooks.unresolved(call, run=run)
         if step is not None:

@@ -2,11 +2,21 @@
 
 import hashlib
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from counterfoil.server.hooks.shell.words import Word
 
-__all__ = ["blob_id", "digest_of_all", "digest_of_names", "digest_of_text", "digests_of", "names_any"]
+__all__ = [
+    "blob_id",
+    "digest_of_all",
+    "digest_of_names",
+    "digest_of_text",
+    "digests_of",
+    "matches",
+    "names_any",
+    "text_of",
+]
 
 _MOST_FILES = 2_000
 _MOST_BYTES = 64 * 1024 * 1024
@@ -19,6 +29,31 @@ _LEFT_OUT = frozenset((".git", "node_modules", ".terraform", "__pycache__", ".ve
 
 
 _NOTHING_MADE: Mapping[str, str | None] = {}
+
+
+def text_of(path: str, *, most_bytes: int = 1 << 20) -> str | None:
+    """Give the text of a file; None where it is no plain file, cannot be read, or is longer.
+
+    A project's files are another's word: a pipe, a device or a loop of links must not hold up a call.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return None
+    try:
+        told = os.fstat(file)
+        if not stat.S_ISREG(told.st_mode) or told.st_size > most_bytes:
+            return None
+        parts: list[bytes] = []
+        left = most_bytes
+        while left > 0 and (part := os.read(file, left)):
+            parts.append(part)
+            left -= len(part)
+        return b"".join(parts).decode("utf-8", "replace").removeprefix("\ufeff")
+    except OSError:
+        return None
+    finally:
+        os.close(file)
 
 
 def digest_of_text(text: str) -> str:
@@ -57,7 +92,7 @@ def digests_of(
             for path in _paths(name, folder, made):
                 found[os.path.relpath(path, folder)] = _made(path, made) or room.digest(path)
     for pattern in patterns:
-        for path in _matches(pattern, folder):
+        for path in matches(pattern, folder):
             found[os.path.relpath(path, folder)] = room.digest(path)
     return dict(sorted(found.items()))
 
@@ -121,10 +156,11 @@ def _paths(name: str, folder: str, made: Mapping[str, str | None]) -> list[str]:
     path = os.path.join(folder, os.path.expanduser(name))
     if os.path.exists(path) or _made(path, made) is not None:
         return [path] if name not in (".", "..", "/") else []
-    return _matches(name, folder) if any(mark in name for mark in "*?[") else []
+    return matches(name, folder) if any(mark in name for mark in "*?[") else []
 
 
-def _matches(pattern: str, folder: str) -> list[str]:
+def matches(pattern: str, folder: str) -> list[str]:
+    """Give the paths that a pattern matches, the first ones of very many."""
     import glob  # Loaded where a word or a rule has one.
 
     found = glob.iglob(os.path.join(glob.escape(folder), pattern), recursive=True)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from counterfoil.server.settings import Settings
     from counterfoil.store.journal import Journal
 
-__all__ = ["handle"]
+__all__ = ["handle", "handle_too_long"]
 
 _MOST_SECONDS = 25
 """Clients wait half a minute and more for a hook; a call must not hang on a journal that does not answer."""
@@ -93,8 +93,9 @@ def _handled(name: str, raw: bytes, flags: Mapping[str, str | None]) -> str | No
     try:
         event = read_event(name, raw)
     except NotAnEvent as problem:
-        _log.get().warning("what the client sent is no event (%s); the call goes on", problem)
-        return None
+        return _unread(
+            name, flags, code="not_an_event", cause=f"what the client sent is no event ({problem})"
+        )
     settings, rules, is_strict = _settings(flags)
     if name in ("SessionStart", "PreCompact", "Stop"):
         return None if settings is None else _of_session(event, settings)
@@ -103,18 +104,7 @@ def _handled(name: str, raw: bytes, flags: Mapping[str, str | None]) -> str | No
     except Exception as error:
         # What it would have been is not known: whichever rule holds calls back may be its rule.
         _log.get().warning("the call could not be read", exc_info=error)
-        code = type(error).__name__
-        if name == "PermissionDenied":
-            return None
-        if name != "PreToolUse":
-            return context_output(name, not_stored(code))
-        if (
-            is_strict
-            or rules.fail_closed
-            or any(rule.fail_closed for rule in (*rules.commands, *rules.tools))
-        ):
-            return deny_output(unavailable(code))
-        return context_output(name, not_begun(code))
+        return _unknown(name, rules, type(error).__name__, is_strict=is_strict)
     if call is None:
         return None
     fails_closed = is_strict or rules.fail_closed or call.fails_closed
@@ -126,6 +116,34 @@ def _handled(name: str, raw: bytes, flags: Mapping[str, str | None]) -> str | No
         _denied(call, event, settings)
         return None
     return _after(call, event, settings)
+
+
+def handle_too_long(name: str, flags: Mapping[str, str | None]) -> int:
+    """Handle the event `name` of which nothing was read because it is longer than any client sends."""
+    said = _unread(name, flags, code="too_large", cause="what the client sent is too long")
+    if said:
+        sys.stdout.write(f"{said}\n")
+    return 0
+
+
+def _unread(name: str, flags: Mapping[str, str | None], *, code: str, cause: str) -> str | None:
+    """Say what there is to say of an event that cannot be read; of a session nothing."""
+    _log.get().warning("%s", cause)
+    if name in ("SessionStart", "PreCompact", "Stop"):
+        return None
+    _, rules, is_strict = _settings(flags)
+    return _unknown(name, rules, code, is_strict=is_strict)
+
+
+def _unknown(name: str, rules: EffectRules, code: str, *, is_strict: bool) -> str | None:
+    """Say that nobody knows what a call is: it goes on, unless any rule holds back what is not on record."""
+    if name == "PermissionDenied":
+        return None
+    if name != "PreToolUse":
+        return context_output(name, not_stored(code))
+    if is_strict or rules.fail_closed or any(rule.fail_closed for rule in (*rules.commands, *rules.tools)):
+        return deny_output(unavailable(code))
+    return context_output(name, not_begun(code))
 
 
 def _settings(flags: Mapping[str, str | None]) -> "tuple[Settings | None, EffectRules, bool]":

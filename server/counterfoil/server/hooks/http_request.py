@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from counterfoil.server.hooks.shell.curl import CURL_DATA, CURL_TAKES, curl_words
-from counterfoil.server.hooks.shell.options import has_option, option_values, plain_words
+from counterfoil.server.hooks.shell.options import has_option, one_of, option_values, parsed, plain_words
 from counterfoil.server.hooks.shell.secret_words import told_words
 from counterfoil.server.hooks.shell.walking import Invocation
 from counterfoil.server.hooks.shell.words import Word
@@ -110,9 +110,7 @@ def _wget(words: Sequence[Word]) -> Request | None:
     method = given[-1].text.upper() if given else ("POST" if data else "GET")
     if method in _READING:
         return None
-    urls = plain_words(
-        words, takes=frozenset(("-O", "-o", "--header", "--method", "-P", "-t", "-T", *_WGET_DATA))
-    )
+    urls = parsed(words, takes=_WGET_TAKES).operands
     return Request(
         method=method,
         url=" ".join(_shown(url.text) for url in urls),
@@ -126,14 +124,34 @@ def _wget(words: Sequence[Word]) -> Request | None:
 
 
 _WGET_DATA = ("--post-data", "--post-file", "--body-data", "--body-file")
+_WGET_TAKES = frozenset(_WGET_DATA) | one_of(
+    "-e --execute -o --output-file -a --append-output --report-speed -i --input-file -B --base --config",
+    "--rejected-log -t --tries --retry-on-http-error -O --output-document --start-pos --progress -T",
+    "--timeout --dns-timeout --connect-timeout --read-timeout -w --wait --waitretry -Q --quota",
+    "--bind-address --limit-rate --restrict-file-names --prefer-family --user --password --use-askpass",
+    "--local-encoding --remote-encoding -P --directory-prefix --cut-dirs --http-user --http-password",
+    "--default-page --header --compression --proxy-user --proxy-password --referer -U --user-agent",
+    "--load-cookies --save-cookies --method --secure-protocol --certificate --certificate-type",
+    "--private-key --private-key-type --ca-certificate --ca-directory --crl-file --pinnedpubkey --ciphers",
+    "--ftp-user --ftp-password --warc-file --warc-header --warc-max-size --warc-dedup --warc-tempdir -l",
+    "--level --backups -A --accept -R --reject --accept-regex --reject-regex --regex-type -D --domains",
+    "--exclude-domains --follow-tags --ignore-tags -I --include-directories -X --exclude-directories",
+)
+_HTTPIE_TAKES = one_of(
+    "-a --auth -A --auth-type -o --output --session --session-read-only --timeout --raw --boundary -p",
+    "--print -s --style --pretty --format-options --response-charset --response-mime --proxy --verify",
+    "--cert --cert-key --cert-key-pass --ssl --ciphers --default-scheme --max-redirects --max-headers",
+    "-P --history-print --bearer --interface --resolve --http-version --generate",
+)
 
 
 def _httpie(words: Sequence[Word], *, has_input: bool) -> Request | None:
-    plain = plain_words(words, takes=frozenset(("-a", "--auth", "-o", "--output", "--session", "--timeout")))
+    told = parsed(words, takes=_HTTPIE_TAKES)
+    plain, raw = list(told.operands), told.values("--raw")
     method = plain[0].text if plain and plain[0].text.isupper() else None
     rest = plain[1:] if method else plain
     items = [word for word in rest[1:] if any(mark in word.text for mark in ("=", "@"))]
-    has_body = has_input or any("==" not in item.text for item in items)
+    has_body = has_input or bool(raw) or any("==" not in item.text for item in items)
     method = method or ("POST" if has_body else "GET")
     if method in _READING or not rest:
         return None
@@ -143,9 +161,9 @@ def _httpie(words: Sequence[Word], *, has_input: bool) -> Request | None:
         sent={
             "method": method,
             "urls": [_address(rest[0].text)],
-            "data": told_words("http", rest[1:]),
+            "data": [*told_words("http", rest[1:]), *(["--raw", body.text] for body in raw)],
         },
-        bodies=tuple(items),
+        bodies=(*items, *raw),
     )
 
 

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from counterfoil.server.hooks.call import Call, again_after, identity_of, likeness_marks, payload_of
+from counterfoil.server.hooks.call import (
+    Call,
+    again_after,
+    former_identity_of,
+    identity_of,
+    likeness_marks,
+    once_marks,
+    payload_of,
+)
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.matching import fitting_attempt
 from counterfoil.server.hooks.saying import BLOCKED, blocked, blocked_by_step
@@ -58,10 +66,13 @@ def _named(parts: Sequence[Call]) -> str:
 
 
 class _Identity(Struct, frozen=True, kw_only=True):
+    """What a call is known by in a run; `former` are key and mark as they once were made."""
+
     run: str
     key: str
     mark: str
     args: Mapping[str, Any]
+    former: tuple[str, str] | None = None
 
 
 class HookJournal:
@@ -206,12 +217,16 @@ class HookJournal:
 
     def _identity(self, call: Call, run: str) -> _Identity:
         key, mark, args = identity_of(call, redact=self.journal.hidden, call_id=self._apart)
-        return _Identity(run=run, key=key, mark=mark, args=args)
+        former = former_identity_of(call, redact=self.journal.hidden, call_id=self._apart)
+        return _Identity(run=run, key=key, mark=mark, args=args, former=former)
 
-    async def _on_file(self, identity: _Identity) -> tuple[HeldAttempt, ...]:
-        return await self.journal.calls.on_file(
-            run=identity.run, key=identity.key, system=SYSTEM, mark=identity.mark
-        )
+    async def _on_file(self, identity: _Identity, *, system: str | None = SYSTEM) -> tuple[HeldAttempt, ...]:
+        names = ((identity.key, identity.mark), *(() if identity.former is None else (identity.former,)))
+        found: dict[str, HeldAttempt] = {}
+        for key, mark in names:
+            on_file = await self.journal.calls.on_file(run=identity.run, key=key, system=system, mark=mark)
+            found = {**{known.operation: known for known in on_file}, **found}
+        return tuple(found.values())
 
     def _is_own(self, known: HeldAttempt) -> bool:
         return known.connection.startswith((CONNECTION, "gateway-"))
@@ -227,21 +242,30 @@ class HookJournal:
     def _is_told_apart(known: HeldAttempt, fit: HeldAttempt) -> bool:
         return known.operation == fit.operation or known.operation in fit.distinct_from
 
+    async def parts_on_file(self, call: Call, *, run: str) -> list[tuple[HeldAttempt, Call]]:
+        """Give what stands in the way of a part of a call in a run, whoever began it."""
+        return [] if call.own_key is not None else await self._parts_on_file(call, self._identity(call, run))
+
     async def _parts_on_file(self, call: Call, identity: _Identity) -> list[tuple[HeldAttempt, Call]]:
         """Give what stands in the way of a part of a call: the same effect alone, or composed otherwise.
 
-        What was marked as alike stands in the way while it is not settled.
+        What was marked as alike stands in the way while it is not settled; what was done to a target that is
+        acted on once, with the same state, stands there for good.
         """
         found: list[tuple[HeldAttempt, Call]] = []
         for part in call.parts:
             own = self._identity(part, identity.run)
             standing: dict[str, HeldAttempt] = {}
             if part.is_known and part.is_readable:
-                on_file = await self._marked(own, own.mark)
+                on_file = await self._on_file(own, system=None)
                 standing |= {known.operation: known for known in on_file if known.state in _OPEN_OR_DONE}
-            for mark in likeness_marks(part, redact=self.journal.hidden):
+            once = once_marks(part, redact=self.journal.hidden)
+            for mark in (*once[:1], *likeness_marks(part, redact=self.journal.hidden)):
                 alike = await self._marked(own, mark)
                 standing |= {known.operation: known for known in alike if known.state in _UNSETTLED}
+            for mark in once[1:]:
+                same = await self._marked(own, mark)
+                standing |= {known.operation: known for known in same if known.state in _OPEN_OR_DONE}
             found += [(known, part) for known in standing.values() if known.key != identity.key]
         return found
 
@@ -254,6 +278,7 @@ class HookJournal:
         marks: list[str] = []
         for part in call.parts:
             words, action = likeness_marks(part, redact=self.journal.hidden)
+            marks += once_marks(part, redact=self.journal.hidden)
             if part.is_known and part.is_readable:
                 marks += [self._identity(part, "").mark] if len(call.effects) > 1 else []
             else:

@@ -71,7 +71,7 @@ def _is_target(target: str | None, call: Call) -> bool:
     """Tell whether an agent's target is the call's: one of its names, or its own target among other words."""
     wanted = fold_target(target or "")
     if not wanted:
-        return not call.target and not any(effect.names for effect in call.effects)
+        return not any(effect.is_named for effect in call.effects)
     for effect in call.effects:
         if wanted in {fold_target(name) for name in effect.names}:
             continue

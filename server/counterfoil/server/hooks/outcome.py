@@ -10,6 +10,7 @@ from counterfoil.server.hooks.effects import Effect
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.evidence import (
     exit_proves,
+    is_unparsed,
     names_itself,
     output_proves,
     refusal_of,
@@ -115,10 +116,13 @@ def _refused_or_unknown(
     event: HookEvent, call: Call, text: str, status: int | None, found: tuple[Found | None, ...]
 ) -> Outcome:
     """A reference is no proof against a failure, and no refusal stands against a reference."""
-    evidence = None
+    evidence: Mapping[str, Any] | None = None
     if not any(found):
         script = script_of(event) if event.is_shell else None
-        if script is not None:
+        command = event.command
+        if isinstance(command, str) and is_unparsed(command, text=text, status=status):
+            evidence = {"refused": "the shell did not take it for a command"}
+        elif script is not None:
             evidence = refusal_of(call, script, text=text, status=status)
         elif not event.is_shell:
             evidence = is_refusal(call.effects[0].rule, text)

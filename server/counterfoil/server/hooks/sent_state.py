@@ -8,8 +8,8 @@ import re
 import subprocess
 from collections.abc import Sequence
 
-from counterfoil.server.hooks.files import blob_id, digest_of_all, digest_of_names, digests_of
-from counterfoil.server.hooks.shell.options import option_values, plain_words, values_before
+from counterfoil.server.hooks.files import blob_id, digest_of_all, digest_of_names, digests_of, text_of
+from counterfoil.server.hooks.shell.options import option_values
 from counterfoil.server.hooks.shell.walking import Invocation
 from counterfoil.server.hooks.shell.words import Word
 
@@ -22,18 +22,23 @@ _ONE_BY_NAME = re.compile(r"\d+|https?://\S+/\d+")
 """How a pull request is named, so that the branch does not say which one is meant."""
 
 
-def read_states(names: Sequence[str], invocation: Invocation) -> dict[str, str] | None:
-    """Give what the readers `names` find where a program runs; None where one of them cannot tell."""
+def read_states(
+    names: Sequence[str], invocation: Invocation, *, operands: Sequence[Word]
+) -> dict[str, str] | None:
+    """Give what the readers `names` find where a program runs; None where one of them cannot tell.
+
+    `operands` are the words of the program that are neither its subcommand nor options.
+    """
     found: dict[str, str] = {}
     for name in names:
-        told = _READERS[name](invocation)
+        told = _READERS[name](invocation, operands)
         if told is None:
             return None
         found |= told
     return found
 
 
-def _head(invocation: Invocation) -> dict[str, str] | None:
+def _head(invocation: Invocation, operands: Sequence[Word]) -> dict[str, str] | None:
     """The branch and its commit; nothing outside a repository, where such a command fails."""
     if invocation.folder is None:
         return None
@@ -41,15 +46,15 @@ def _head(invocation: Invocation) -> dict[str, str] | None:
     return {} if lines is None or len(lines) != 2 else {"commit": lines[0], "branch": lines[1]}
 
 
-def _branch(invocation: Invocation) -> dict[str, str] | None:
+def _branch(invocation: Invocation, operands: Sequence[Word]) -> dict[str, str] | None:
     """The branch, where the words do not say which pull request is meant."""
-    if any(_ONE_BY_NAME.fullmatch(word.text) for word in invocation.words[1:]):
+    if any(_ONE_BY_NAME.fullmatch(word.text) for word in operands[:1]):
         return {}
-    found = _head(invocation)
+    found = _head(invocation, operands)
     return None if found is None else {name: text for name, text in found.items() if name == "branch"}
 
 
-def _tree(invocation: Invocation) -> dict[str, str] | None:
+def _tree(invocation: Invocation, operands: Sequence[Word]) -> dict[str, str] | None:
     """All that is in the folder and is not ignored: what is tracked, as it is now, and what is new."""
     folder = invocation.folder
     if folder is None:
@@ -74,10 +79,9 @@ def _names(listed: bytes) -> list[str]:
     return [name for name in listed.decode("utf-8", "surrogateescape").split("\0") if name]
 
 
-def _image(invocation: Invocation) -> dict[str, str] | None:
+def _image(invocation: Invocation, operands: Sequence[Word]) -> dict[str, str] | None:
     """The id of the image that a name stands for now."""
-    plain = plain_words(invocation.words[1:], takes=values_before(invocation.program))
-    named = [word for word in plain if word.text not in ("push", "image", "manifest", "compose")]
+    named = operands[:1] if invocation.program == "podman" else operands
     if len(named) != 1 or not named[0].is_static or invocation.is_elsewhere:
         return None
     program = "podman" if invocation.program == "podman" else "docker"
@@ -85,7 +89,7 @@ def _image(invocation: Invocation) -> dict[str, str] | None:
     return {named[0].text: lines[0]} if lines else None
 
 
-def _kube_context(invocation: Invocation) -> dict[str, str] | None:
+def _kube_context(invocation: Invocation, operands: Sequence[Word]) -> dict[str, str] | None:
     """The cluster that is meant where no word says which."""
     words = invocation.words[1:]
     if any(option_values(words, name) for name in ("--context", "--kube-context")):
@@ -96,18 +100,15 @@ def _kube_context(invocation: Invocation) -> dict[str, str] | None:
     given = [word.text for word in option_values(words, "--kubeconfig")]
     places = given or (env.get("KUBECONFIG") or os.environ.get("KUBECONFIG") or "~/.kube/config").split(":")
     for place in places:
-        try:
-            path = os.path.join(invocation.folder or "/", os.path.expanduser(place))
-            with open(path, encoding="utf-8", errors="replace") as file:
-                found = re.search(r"^current-context:[ \t]*(\S+)", file.read(1 << 22), re.MULTILINE)
-        except OSError:
-            continue
+        path = os.path.join(invocation.folder or "/", os.path.expanduser(place))
+        text = text_of(path, most_bytes=1 << 22)
+        found = None if text is None else re.search(r"^current-context:[ \t]*(\S+)", text, re.MULTILINE)
         if found is not None:
             return {"current-context": found[1]}
     return {}
 
 
-def _manifests(invocation: Invocation) -> dict[str, str] | None:
+def _manifests(invocation: Invocation, operands: Sequence[Word]) -> dict[str, str] | None:
     """What an overlay is made of beside its own folder; None where something is fetched from afar."""
     words = invocation.words[1:]
     named = [word for name in ("-f", "--filename") for word in option_values(words, name)]
@@ -130,10 +131,8 @@ def _follow(folder: str, found: dict[str, None], depth: int = 0) -> None:
         return
     found[folder] = None
     for name in ("kustomization.yaml", "kustomization.yml", "Kustomization"):
-        try:
-            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
-                text = file.read(1 << 20)
-        except OSError:
+        text = text_of(os.path.join(folder, name))
+        if text is None:
             continue
         for named in re.findall(r"[\w./-]*\.\./[\w./-]*|(?<=- )[\w./-]+", text):
             path = os.path.normpath(os.path.join(folder, named))

@@ -129,6 +129,8 @@ def advice(next_: str, reason: str, *, state: str | None = None, it: str = "OPER
 
 def advice_on(answer: Mapping[str, Any]) -> str:
     """Say what a person can do about the operation of an answer."""
+    if answer["reason"] == "duplicate" and "finding" in answer:
+        return "The reference is on file already; your finding is kept beside it, and the state is unchanged."
     return advice(
         answer["next"], answer["reason"], state=answer.get("state"), it=answer.get("operation", "OPERATION")
     )

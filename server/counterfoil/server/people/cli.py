@@ -30,7 +30,14 @@ from counterfoil.server.people.tokens import token
 from counterfoil.server.people.watching import tail
 from counterfoil.server.settings import SettingsError
 from counterfoil.server.version import version
-from counterfoil.store.errors import Fault, InvalidArgument, JournalUnavailable, TooLarge, UnsupportedVersion
+from counterfoil.store.errors import (
+    ExportDamaged,
+    Fault,
+    InvalidArgument,
+    JournalUnavailable,
+    TooLarge,
+    UnsupportedVersion,
+)
 
 __all__ = ["cli", "run"]
 
@@ -162,8 +169,8 @@ def _say_fault(request: Request, fault: Fault) -> int:
         if is_about_journal and path not in fault.message:
             tell(f"  journal: {path}")
         for candidate in getattr(fault, "candidates", ()):
-            tell(f"  near: {candidate}")
-    if isinstance(fault, InvalidArgument | TooLarge):
+            tell(f"  {getattr(fault, 'listed', 'near')}: {candidate}")
+    if isinstance(fault, InvalidArgument | TooLarge) and not isinstance(fault, ExportDamaged):
         return _USAGE
     return _UNAVAILABLE if is_about_journal else _REFUSED
 

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from counterfoil.server.people.decision import decide
 from counterfoil.server.people.person import SECRET_FILE_VARIABLE
@@ -125,7 +126,7 @@ def reconcile(
             checked_with=checked_with,
             as_of=as_of or seen_at,
             by="human",
-            receipt=arguments,
+            receipt=arguments if caller.is_person else replace(arguments, source="lookup"),
             end_lease=end_lease,
         )
         return await journal.reconcile_operation(command, caller)

@@ -192,8 +192,7 @@ def examination_lines(found: Examination) -> Any:
             ),
         )
     )
-    settled = {name: number for name, number in found.counts.items() if name not in _OPEN_STATES}
-    unsettled = {name: found.counts[name] for name in _OPEN_STATES if name in found.counts}
+    in_all, is_open = sum(found.counts.values()), sum(found.counts.get(name, 0) for name in _OPEN_STATES)
     return show.facts(
         [
             ("check", Text(found.status, "bold red" if found.problems else "bold green")),
@@ -209,11 +208,14 @@ def examination_lines(found: Examination) -> Any:
             ("", show.plain(file)),
             ("history", None if found.gap is None else show.plain(gap_words(found.gap), "bold yellow")),
             ("runs", show.plain(found.runs)),
-            ("operations", show.counts(settled)),
-            ("open", show.counts(unsettled)),
+            (
+                "operations",
+                Text.assemble(f"{in_all} in all: ", show.counts(found.counts)) if in_all else "none",
+            ),
+            ("open", f"{is_open} of these: disputed, in doubt or in progress" if is_open else None),
             *(
                 (
-                    "oldest" if index == 0 else "",
+                    "longest open" if index == 0 else "",
                     Text.assemble(
                         show.state(step["state"]),
                         f" {show.age(step['age_seconds'])}: ",

@@ -31,9 +31,9 @@ _EXAMPLES = (
 def hook() -> None:
     """Keep the journal from outside the model: a client runs `counterfoil hook EVENT` with its JSON on stdin.
 
-    EVENT is PreToolUse, PostToolUse, PostToolUseFailure, SessionStart, PreCompact or Stop. A call that is an
-    effect is begun before it runs and its result recorded after it; one that is done or in doubt is blocked,
-    with a reason that tells the model what to do. Every other call is left alone.
+    EVENT is PreToolUse, PostToolUse, PostToolUseFailure, PermissionDenied, SessionStart, PreCompact or Stop.
+    A call that is an effect is begun before it runs and its result recorded after it; one that is done or in
+    doubt is blocked, with a reason that tells the model what to do. Every other call is left alone.
     """
 
 
@@ -150,15 +150,27 @@ def _lines(told: dict[str, Any]) -> list[Any]:
         ("without journal", show.plain("blocked" if told.get("fail_closed") else "goes on")),
         ("judged in run", show.plain(_run_told(now)) if "run" in now else None),
         ("key", show.plain(now["key"]) if "key" in now else None),
-        ("now", show.plain(f"would {now['would']}: {now['why']}") if now else None),
+        ("now", show.plain(_verdict_now(now)) if now else None),
         ("operation", show.plain(now["operation"]) if "operation" in now else None),
         *(
             ("in another run", show.plain(f"{one['run']}: {one['operation']} is {one['state']}"))
             for one in now.get("elsewhere", ())
         ),
     ]
+    if not told.get("understood", True) and told["is_effect"]:
+        pairs.insert(1, ("understood", show.plain("not wholly: parts of it are no command of the shell")))
     lines.append(show.facts(pairs if told["is_effect"] else pairs[:2]))
     return lines
+
+
+def _verdict_now(now: dict[str, Any]) -> str:
+    """Say what the hook would do, which is never to permit a call."""
+    if now["would"] == "block":
+        return f"the hook would hold it back: {now['why']}"
+    return (
+        f"the hook would not hold it back, but put it on record before it runs: {now['why']}. That is no "
+        "permission; whether it runs is left to the client"
+    )
 
 
 def _run_told(now: dict[str, Any]) -> str:

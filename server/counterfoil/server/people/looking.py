@@ -1,5 +1,6 @@
 """Looks into the journal: `runs`, `plan`, `show`, `find`."""
 
+import shlex
 from typing import Any
 
 import anyio
@@ -241,6 +242,11 @@ def find(
         "since": since,
         "until": until,
     }
+    words = click.get_current_context().args
+    if words:
+        raise click.UsageError(
+            f"find looks for words with --text: counterfoil find --text {shlex.quote(' '.join(words))}"
+        )
     if external_id is not None and any(value is not None for value in wanted.values()):
         raise click.UsageError("--external-id stands alone, or with --system.")
     if system is not None and external_id is None:
@@ -278,3 +284,6 @@ def find(
     if is_cut:
         write(f"More than {limit}: give a larger --limit, or say more.")
     return 0
+
+
+find.allow_extra_args = True

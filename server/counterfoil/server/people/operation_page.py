@@ -8,6 +8,7 @@ from rich.text import Text
 
 from counterfoil.server.people import rendering as show
 from counterfoil.server.people.advice import advice_on
+from counterfoil.store.domain.model import State
 
 __all__ = ["operation_page", "summary", "what", "who"]
 
@@ -29,6 +30,9 @@ _FOR_PROGRAMS = (
 )
 """What an event's line says already, or what only programs read."""
 
+_SPOKEN_OF = ("lookup", "undo")
+_HOW = ("probe", "tool", "instructions")
+
 
 def operation_page(answer: Mapping[str, Any]) -> list[RenderableType]:
     """Give the parts of the page that `whole_operation` fills."""
@@ -37,7 +41,7 @@ def operation_page(answer: Mapping[str, Any]) -> list[RenderableType]:
         ("Attempts", _attempts(answer)),
         ("Receipts", _receipts(answer)),
         ("Findings", _findings(answer)),
-        ("History", _history(answer)),
+        ("History (# is the number in the log of its run)", _history(answer)),
     ):
         if content is not None:
             parts += [Text(""), Text(heading, "bold"), show.indented(content)]
@@ -50,6 +54,7 @@ def operation_page(answer: Mapping[str, Any]) -> list[RenderableType]:
 def summary(answer: Mapping[str, Any], *, is_advised: bool = True) -> RenderableType:
     """Give what identifies the operation and says where it stands; `is_advised`, and what a person can do."""
     decision = answer.get("decision")
+    is_settled = State(answer["state"]).is_settled
     return show.facts(
         [
             ("operation", show.plain(answer["operation"], "bold")),
@@ -72,14 +77,21 @@ def summary(answer: Mapping[str, Any], *, is_advised: bool = True) -> Renderable
             ("looks like", _optional(_duplicates(answer))),
             *(("", show.plain(warning, "red")) for warning in answer.get("warnings", ())),
             ("retry at", _optional(show.moment(answer.get("retry_at")))),
-            ("look since", _optional(show.moment(answer.get("since")))),
-            ("settles at", _optional(show.moment(answer.get("settle_until")))),
+            *(() if is_settled else _where_to_look(answer)),
             ("settled at", _optional(show.moment(answer.get("settled_at")))),
             ("repeat", _optional(answer.get("repeat"))),
             ("depends on", _optional(", ".join(answer.get("depends_on", ())) or None)),
             ("compensates", _optional(answer.get("compensates"))),
             ("as of", show.plain(show.moment(answer["as_of"]))),
         ]
+    )
+
+
+def _where_to_look(answer: Mapping[str, Any]) -> tuple[tuple[str, Text | None], ...]:
+    """Say from when an effect can be found, and until when not finding one proves nothing."""
+    return (
+        ("look since", _optional(show.moment(answer.get("since")))),
+        ("settles at", _optional(show.moment(answer.get("settle_until")))),
     )
 
 
@@ -170,11 +182,29 @@ def _history(answer: Mapping[str, Any]) -> RenderableType | None:
 
 def what(event: Mapping[str, Any]) -> str:
     """Say in one line what an event's data are, as far as they are short and for people."""
-    return ", ".join(
-        f"{name} {value}"
+    told = [
+        text
         for name, value in event["data"].items()
-        if name not in _FOR_PROGRAMS and isinstance(value, str | int) and not isinstance(value, bool)
-    )[:_DATA_SHOWN]
+        if name not in _FOR_PROGRAMS and (text := _told(name, value))
+    ]
+    return ", ".join(told)[:_DATA_SHOWN]
+
+
+def _told(name: str, value: Any) -> str | None:
+    """Say one thing of an event: a plain value, a list of them, or what a lookup or an undoing is."""
+    match value:
+        case bool():
+            return None
+        case float():
+            return f"{name} {value:g}"
+        case str() | int():
+            return f"{name} {value}"
+        case [*items] if items and all(isinstance(item, str | int) for item in items):
+            return f"{name} {' '.join(map(str, items))}"
+        case {**parts} if name in _SPOKEN_OF:
+            return f"{name} by {' '.join(str(parts[part]) for part in _HOW if part in parts)}"
+        case _:
+            return None
 
 
 def who(caller: Mapping[str, Any]) -> str:

@@ -44,19 +44,21 @@ def verify(request: Request, *, repair: bool) -> int:
                 "status": status,
                 "runs": found.runs,
                 "events": found.events,
+                "namespace_events": found.namespace_events,
                 "operations": found.operations,
                 "faults": list(found.faults),
                 **({"repaired": repaired} if repair else {}),
             }
         )
     else:
+        beside = f" and {found.namespace_events} of no run" if found.namespace_events else ""
         lines = [
             Text.assemble(
                 "verify ",
                 (status, "bold red" if found.faults else "bold green"),
                 f": {show.counted(found.events, 'event')} of "
                 f"{show.counted(found.operations, 'operation')} in "
-                f"{show.counted(found.runs, 'run')} replayed",
+                f"{show.counted(found.runs, 'run')}{beside} replayed",
             )
         ]
         lines += [show.plain(f"made anew from the log: {operation}") for operation in repaired]

@@ -8,10 +8,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from counterfoil.store.domain.events import Event
-from counterfoil.store.domain.model import Operation, State
+from counterfoil.store.domain.events import Event, EventKind
+from counterfoil.store.domain.model import Finding, Operation, State
 
-__all__ = ["GUIDANCE", "HOLD_ENDED", "NOT_HELD", "Verdict", "guidance_for", "skip_reason"]
+__all__ = ["FINDING_KEPT", "GUIDANCE", "HOLD_ENDED", "NOT_HELD", "Verdict", "guidance_for", "skip_reason"]
 
 RECORDED: Mapping[State, str] = {
     State.PLANNED: "Recorded. Nothing was attempted yet: begin_operation when it is to be done.",
@@ -27,6 +27,9 @@ HOLD_ENDED = (
     "`counterfoil reconcile --end-lease` ends one."
 )
 NOT_HELD = "Nobody holds this run: nothing was changed."
+FINDING_KEPT = (
+    "The receipt is on file already; the finding is kept beside it, and the state is unchanged. Go on."
+)
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -43,6 +46,12 @@ class Verdict(Struct, frozen=True, kw_only=True):
     after: Operation | None = None
     fields: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+
+    @property
+    def kept_finding(self) -> Finding | None:
+        """The finding that this command put on file, if it did."""
+        is_kept = any(event.kind is EventKind.FINDING_RECORDED for event in self.events)
+        return self.after.findings[-1] if is_kept and self.after is not None else None
 
 
 def skip_reason(state: State) -> str:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from counterfoil.store.domain.answers import Verdict, skip_reason
 from counterfoil.store.domain.drafting import Creation, Draft, Situation, clock_data
-from counterfoil.store.domain.events import EventKind, terms_to_data, to_data
+from counterfoil.store.domain.events import EventKind, to_data
 from counterfoil.store.domain.grants import NO_AUTHORITY, Authority, AuthorityFacts, weigh
 from counterfoil.store.domain.instants import micros
 from counterfoil.store.domain.lookalikes import Lookalike, Newcomer, find_arrived, find_lookalikes
@@ -35,7 +35,7 @@ from counterfoil.store.domain.states import (
     state_of,
 )
 from counterfoil.store.domain.table import Command
-from counterfoil.store.domain.terms import at_first_grant, merge_terms
+from counterfoil.store.domain.terms import at_grant, merge_terms
 
 __all__ = ["BeginFacts", "BeginGiven", "decide_begin"]
 
@@ -223,8 +223,7 @@ def _merge(draft: Draft, given: BeginGiven, facts: BeginFacts, situation: Situat
     """Tighten the terms and add the links that this call brings."""
     operation = draft.operation
     terms, warnings = merge_terms(operation, given.terms, situation.policy)
-    if terms != operation.terms:
-        draft.add(EventKind.TERMS_FIXED, **terms_to_data(terms))
+    draft.fix(terms)
     covered = facts.others if "*" in given.distinct_from else ()
     settled = [other.id for other in covered if state_of(other, draft.now).is_settled]
     distinct = _new((*given.distinct_from, *settled), (*operation.distinct_from, "*", operation.id))
@@ -346,9 +345,8 @@ def _grant(
 ) -> Verdict:
     """Grant the next attempt: its number, its key, and a lease that ends before deadline and key do."""
     now, policy = draft.now, situation.policy
-    terms = at_first_grant(draft.operation.terms)
-    if terms != draft.operation.terms:
-        draft.add(EventKind.TERMS_FIXED, **terms_to_data(terms))
+    terms = at_grant(draft.operation.terms, policy)
+    draft.fix(terms)
     operation = draft.operation
     generation = next_generation(operation, now, policy)
     lease_seconds = policy.lease_seconds if given.lease_seconds is None else given.lease_seconds

@@ -8,12 +8,12 @@ from msgspec import Struct
 
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.drafting import Draft, Situation
-from counterfoil.store.domain.events import EventKind, terms_to_data, to_data
+from counterfoil.store.domain.events import EventKind, to_data
 from counterfoil.store.domain.instants import Instant, micros
 from counterfoil.store.domain.model import Assurance, Operation, Repeat, State, Terms
 from counterfoil.store.domain.receipts import ReceiptFacts, make_receipt
 from counterfoil.store.domain.states import Policy, settle
-from counterfoil.store.domain.terms import merge_terms
+from counterfoil.store.domain.terms import at_attempt, merge_terms
 
 __all__ = ["ForeignAttempt", "can_be_doubted", "decide_doubt"]
 
@@ -44,8 +44,7 @@ def decide_doubt(operation: Operation, attempt: ForeignAttempt, situation: Situa
     stricter, _ = merge_terms(
         draft.operation, _stricter(draft.operation, attempt.terms, situation.policy), situation.policy
     )
-    if stricter != draft.operation.terms:
-        draft.add(EventKind.TERMS_FIXED, **terms_to_data(stricter))
+    draft.fix(at_attempt(stricter, situation.policy))
     draft.add(
         EventKind.EFFECT_UNANNOUNCED,
         granted_at=min(attempt.first_granted_at, draft.now),

@@ -5,9 +5,9 @@ from typing import Any
 from msgspec import Struct
 
 from counterfoil.store.domain.answers import Verdict, skip_reason
-from counterfoil.store.domain.events import Event, EventKind, evolve, to_data
+from counterfoil.store.domain.events import Event, EventKind, evolve, terms_to_data, to_data
 from counterfoil.store.domain.instants import Instant, Reading
-from counterfoil.store.domain.model import Description, Operation, Outcome, Party, State
+from counterfoil.store.domain.model import Description, Operation, Outcome, Party, State, Terms
 from counterfoil.store.domain.states import Policy, clock_jump, decision_at, state_of
 from counterfoil.store.domain.table import Command, cell_of
 
@@ -80,12 +80,31 @@ class Draft:
         return self._situation.party
 
     @property
+    def policy(self) -> Policy:
+        """Under which configuration the decision is made."""
+        return self._situation.policy
+
+    @property
     def now(self) -> Instant:
         """The moment of the decision."""
         return self._situation.now.at
 
     def add(self, kind: EventKind, /, **data: Any) -> None:
         """Add one event, leaving out what is None."""
+        self._events.append(self._applied(kind, data))
+
+    def fix(self, terms: Terms) -> None:
+        """Fix the terms, unless they stand so already; one decision fixes them with one event."""
+        if terms == self.operation.terms:
+            return
+        event = self._applied(EventKind.TERMS_FIXED, terms_to_data(terms))
+        for place, earlier in enumerate(self._events):
+            if earlier.kind is EventKind.TERMS_FIXED:
+                self._events[place] = event
+                return
+        self._events.append(event)
+
+    def _applied(self, kind: EventKind, data: dict[str, Any]) -> Event:
         event = Event(
             kind=kind,
             operation=self._id,
@@ -93,7 +112,7 @@ class Draft:
             data={name: value for name, value in data.items() if value is not None},
         )
         self._operation = evolve(self._operation, event)
-        self._events.append(event)
+        return event
 
     def create(self, creation: Creation, *, began: Party | None = None) -> None:
         """Bring the operation into being; `began` is None where nobody began it."""

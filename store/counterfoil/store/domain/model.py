@@ -30,6 +30,7 @@ __all__ = [
     "State",
     "Terms",
     "UndoTerms",
+    "shown_by",
 ]
 
 
@@ -280,7 +281,10 @@ class Receipt(Struct, frozen=True, kw_only=True):
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """What looking showed. `is_unsettling`: it counted, and settled nothing."""
+    """What looking showed. `is_unsettling`: it counted, and settled nothing.
+
+    `by` is as the caller said it, except that a person's is `person`.
+    """
 
     number: int
     finding: str
@@ -293,6 +297,16 @@ class Finding(Struct, frozen=True, kw_only=True):
     call_id: str | None = None
     is_unsettling: bool = False
     is_persons: bool = False
+
+    @property
+    def shown_by(self) -> str:
+        """Whose word it is: `lookup`, `person`, or the `claim` of one who spoke for a person."""
+        return shown_by(self.by)
+
+
+def shown_by(by: str) -> str:
+    """Name a finding's `by` so that nobody who was not shown to be a person reads as one."""
+    return "claim" if by == "human" else by
 
 
 class Decision(Struct, frozen=True, kw_only=True):

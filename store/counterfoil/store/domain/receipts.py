@@ -18,6 +18,7 @@ from counterfoil.store.domain.model import (
 )
 from counterfoil.store.domain.states import CLOCK_TOLERANCE, live_attempt, since
 from counterfoil.store.domain.table import Command
+from counterfoil.store.domain.terms import at_attempt
 
 __all__ = ["ReceiptFacts", "classify", "decide_receipt", "make_receipt", "open_dispute", "store_receipt"]
 
@@ -225,6 +226,7 @@ def store_receipt(draft: Draft, receipt: Receipt, row: str) -> None:
     if (not draft.operation.granted and receipt.is_accepted and state is State.PLANNED) or (
         is_unproving and state in (State.PLANNED, State.FAILED)
     ):
+        draft.fix(at_attempt(draft.operation.terms, draft.policy))
         draft.add(EventKind.EFFECT_UNANNOUNCED)
     ends_attempt = True if _ends_attempt(draft, receipt) else None
     draft.add(EventKind.RECEIPT_RECORDED, **to_data(receipt), ends_attempt=ends_attempt)

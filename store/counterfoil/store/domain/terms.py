@@ -9,13 +9,25 @@ from counterfoil.store.domain.instants import micros, seconds
 from counterfoil.store.domain.model import NO_TERMS, LookupTerms, Operation, Repeat, Terms
 from counterfoil.store.domain.states import Policy
 
-__all__ = ["at_first_grant", "merge_terms"]
+__all__ = ["at_attempt", "at_grant", "merge_terms"]
 
 _WAS_OVER = "deadline_seconds: not taken, a person reopened this after such a deadline was over"
 
 
-def at_first_grant(terms: Terms) -> Terms:
+def at_attempt(terms: Terms, policy: Policy) -> Terms:
+    """Fix the settle time of what may have had its effect: declared or by default, and never below the least.
+
+    Several processes with configurations of their own serve one journal. From here on they all answer alike,
+    save that one whose least settle time is longer still counts its own (`settle`).
+    """
+    declared = terms.settle_seconds
+    counts = max(policy.settle_seconds if declared is None else declared, policy.least_settle_seconds)
+    return terms if counts == declared else replace(terms, settle_seconds=counts)
+
+
+def at_grant(terms: Terms, policy: Policy) -> Terms:
     """Fix what nobody gave: from the first grant on the defaults are terms too."""
+    terms = at_attempt(terms, policy)
     return terms if terms.repeat is not None else replace(terms, repeat=Repeat.UNSAFE)
 
 
@@ -24,11 +36,14 @@ def merge_terms(operation: Operation, given: Terms, policy: Policy) -> tuple[Ter
 
     Before the first grant a term that nobody gave is taken as given. After it, only what is stricter counts,
     a deadline never before the end of a lease that was granted, and none that was over when a person reopened
-    what a deadline had closed: it counts from the first grant, and would close that again at once.
+    what a deadline had closed: it counts from the first grant, and would close that again at once. A settle
+    time below the least is given as the least.
     """
     if given == NO_TERMS:
         return operation.terms, ()
     recorded, is_fixed = operation.terms, bool(operation.granted)
+    if given.settle_seconds is not None and given.settle_seconds < policy.least_settle_seconds:
+        given = replace(given, settle_seconds=policy.least_settle_seconds)
     kept: list[str] = []
     is_over = _is_over(recorded.deadline_over_seconds, given.deadline_seconds)
     if is_over:

@@ -267,6 +267,8 @@ class SqliteDatabase:
             }
         except sqlite3.Error as error:
             raise fault_for(error, statement="PRAGMA journal_mode") from error
+        # A round of the wait, and not the wait: that is `busy_timeout_seconds`.
+        settings["busy_round_milliseconds"] = settings.pop("busy_timeout")
         settings["synchronous"] = {"2": "FULL"}.get(settings["synchronous"], settings["synchronous"])
         return {
             "engine": "SQLite",

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from counterfoil.server.hooks.rules.rule import STATES, CommandRule, EffectRules, ToolRule
+from counterfoil.server.hooks.rules.rule import STATES, TARGETS, CommandRule, EffectRules, ToolRule
 
 __all__ = ["RuleProblem", "read_rules"]
 
@@ -22,11 +22,15 @@ _LISTS = frozenset(
         "files",
         "state",
         "several",
+        "takes",
+        "flags",
+        "at",
         "identity",
         "payload",
     )
 )
-_SWITCHES = frozenset(("effect", "fail_closed"))
+_SWITCHES = frozenset(("effect", "fail_closed", "once"))
+_OPTIONS = frozenset(("takes", "flags", "at"))
 _PATTERNS = frozenset(("found", "refused"))
 _PATHS = frozenset(("external_id", "url", "target"))
 _KINDS = (
@@ -87,7 +91,33 @@ def _rule(kind: type[_Rule], where: str, table: Mapping[str, Any], *, needed: st
     _known(where, table, kind.__struct_fields__)
     if needed not in table:
         raise RuleProblem(f"{where}.{needed}", "it is missing")
-    return kind(**{key: _value(f"{where}.{key}", key, value) for key, value in table.items()})
+    told = {key: _value(f"{where}.{key}", key, value) for key, value in table.items() if key != "target"}
+    if "target" in table:
+        read = _path if kind is ToolRule else _parts
+        told["target"] = read(f"{where}.target", table["target"])
+    return kind(**told)
+
+
+def _path(where: str, value: Any) -> Any:
+    return _value(where, "target", value)
+
+
+def _parts(where: str, value: Any) -> tuple[str, ...]:
+    """Read what a command's target is made of."""
+    if not isinstance(value, list):
+        raise RuleProblem(where, 'it is a list of texts, such as ["--site", "1"]')
+    parts = tuple(_text(f"{where}[{index}]", "part", item) for index, item in enumerate(value))
+    for index, part in enumerate(parts):
+        for one in part.split("|"):
+            if one.startswith("-") or one == "*" or (one.isdigit() and int(one) > 0):
+                continue
+            if not (one.startswith("{") and one.endswith("}") and one[1:-1] in TARGETS):
+                raise RuleProblem(
+                    f"{where}[{index}]",
+                    f"it is an option, the number of an operand, *, or one of "
+                    f"{', '.join(f'{{{name}}}' for name in TARGETS)}",
+                )
+    return parts
 
 
 def _value(where: str, key: str, value: Any) -> Any:
@@ -115,6 +145,8 @@ def _value(where: str, key: str, value: Any) -> Any:
 def _text(where: str, key: str, value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise RuleProblem(where, "it is a text")
+    if key in _OPTIONS and not value.startswith("-"):
+        raise RuleProblem(where, "it is an option: --name, -n or --name|-n")
     if key == "state" and value not in STATES:
         raise RuleProblem(where, f"it is one of {', '.join(STATES)}")
     if key in _PATTERNS:

@@ -10,11 +10,29 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from counterfoil.server.rules.tool_rule import ToolRule as SharedToolRule
 
-__all__ = ["NO_RULES", "STATES", "CommandRule", "EffectRule", "EffectRules", "ToolRule"]
+__all__ = ["NO_RULES", "STATES", "TARGETS", "CommandRule", "EffectRule", "EffectRules", "ToolRule"]
 
 
 STATES = ("head", "branch", "tree", "image", "kube-context", "manifests")
 """What a rule of a command may read where it runs: see `sent_state`."""
+
+TARGETS = (
+    *(
+        "folder",
+        "service",
+        "path",
+        "manifests",
+        "package",
+        "crate",
+        "project",
+        "archives",
+        "built",
+        "repository",
+    ),
+    *("pull-request", "merge-request", "new-pull-request", "issue", "release", "workflow", "endpoint"),
+    *("release-name", "image", "images"),
+)
+"""What a rule of a command may find out of what is acted on where no word says it plainly: see `acted_on`."""
 
 
 class EffectRule(Struct, frozen=True, kw_only=True):
@@ -50,6 +68,11 @@ class CommandRule(EffectRule, frozen=True, kw_only=True):
     `files` are globs of files whose content is sent though no word names them, `state` names what else goes
     with it (`STATES`). `several` are options with
     which one command does several things, or hides what it did: its words then prove nothing of the whole.
+
+    `takes` are options that take a value, beside those that the program takes before its words. Where
+    `flags`, those that take none, are given too, the word behind any other option is taken for its value
+    wherever the target does not need it. `target` says what is acted on, `at` where: see `acted_on`. `once`:
+    one target can be acted on once, so that other options are the same effect in other words.
     """
 
     program: str
@@ -60,6 +83,17 @@ class CommandRule(EffectRule, frozen=True, kw_only=True):
     files: tuple[str, ...] = ()
     state: tuple[str, ...] = ()
     several: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    target: tuple[str, ...] = ()
+    at: tuple[str, ...] = ()
+    once: bool = False
+
+    @property
+    def options_with_value(self) -> frozenset[str]:
+        """The options behind its words that take a value: those that it names so, and those that it reads."""
+        read = (one for spec in (*self.target, *self.at) for one in spec.split("|") if one.startswith("-"))
+        return frozenset((*self.takes, *read)) - frozenset(self.flags)
 
 
 class ToolRule(EffectRule, frozen=True, kw_only=True):

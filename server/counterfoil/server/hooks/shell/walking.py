@@ -17,7 +17,7 @@ from counterfoil.server.hooks.shell.words import Known, Room, Word, heredoc_text
 from counterfoil.server.hooks.shell.wrappers import Inner, program_of, unwrapped
 from counterfoil.store.domain.patterns import lazy_pattern
 
-__all__ = ["Invocation", "Script", "read_script", "read_words"]
+__all__ = ["Invocation", "Script", "read_script", "read_words", "within"]
 
 _DEEPEST = 12
 """Scripts in scripts in scripts: whoever nests deeper is not followed."""
@@ -101,12 +101,14 @@ class Invocation(Struct, frozen=True, kw_only=True):
 class Script(Struct, frozen=True, kw_only=True):
     """All programs of a command in their order. `is_whole` off: parts were not understood.
 
-    `assigned` are all values that it gives to variables, as far as they are written in it.
+    `assigned` are all values that it gives to variables, as far as they are written in it, `unread` the parts
+    of it that are no shell script.
     """
 
     invocations: tuple[Invocation, ...]
     is_whole: bool = True
     assigned: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
 
 def read_script(text: str, *, folder: str | None) -> Script:
@@ -148,11 +150,17 @@ def _finished(reader: "_Reader", decided: frozenset[int], *, depth: int = 0) -> 
         script = _finished(inner, inner.script(text, depth=depth + 1), depth=depth + 1)
         reader.is_whole = reader.is_whole and script.is_whole
         reader.assigned += script.assigned
+        reader.unread += script.unread
         found += [
             replace(part, env=(*invocation.env, *part.env), decides=decides and part.decides)
             for part in script.invocations
         ]
-    return Script(invocations=tuple(found), is_whole=reader.is_whole, assigned=tuple(reader.assigned))
+    return Script(
+        invocations=tuple(found),
+        is_whole=reader.is_whole,
+        assigned=tuple(reader.assigned),
+        unread=tuple(reader.unread),
+    )
 
 
 class _Reader(Struct):
@@ -163,6 +171,7 @@ class _Reader(Struct):
     exported: dict[str, Word] = field(default_factory=dict)
     found: list[Invocation] = field(default_factory=list)
     assigned: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
     room: Room = field(default_factory=Room)
     is_elsewhere: bool = False
     is_whole: bool = True
@@ -180,7 +189,9 @@ class _Reader(Struct):
             self.is_whole = False
             return _NOTHING
         root = shell_parser().parse(text.encode("utf-8", "replace")).root_node
-        self.is_whole = self.is_whole and not root.has_error
+        if root.has_error:
+            self.is_whole = False
+            self.unread += _errors_in(root)
         return self.sequence(root, depth)
 
     def sequence(self, node: Any, depth: int) -> frozenset[int]:
@@ -431,7 +442,7 @@ class _Reader(Struct):
             if inner.is_elsewhere:
                 folder, is_elsewhere = None, True
             elif inner.folder is not None:
-                folder = None if is_elsewhere else _within(folder, inner.folder)
+                folder = None if is_elsewhere else within(folder, inner.folder)
             if inner.is_fed:
                 words = words or (Word("sh"),)
                 self.found.append(
@@ -487,7 +498,7 @@ class _Reader(Struct):
         elif program in ("cd", "pushd"):
             target = next((word for word in words[1:] if not word.text.startswith("-")), None)
             is_here = target is not None and not self.is_elsewhere
-            self.folder = _within(self.folder, target) if target is not None and is_here else None
+            self.folder = within(self.folder, target) if target is not None and is_here else None
         elif program == "popd":
             self.folder = None
         elif program == "set":
@@ -510,6 +521,19 @@ def _substitutions(node: Any) -> Iterator[Any]:
             yield child
         else:
             waiting.extend(child.children)
+
+
+def _errors_in(root: Any) -> list[str]:
+    """Give the texts that the grammar has no place for; the whole where something is missing somewhere."""
+    found: list[str] = []
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if node.type == "ERROR":
+            found.append(node.text.decode("utf-8", "replace"))
+        else:
+            waiting.extend(child for child in node.children if child.has_error)
+    return found or [root.text.decode("utf-8", "replace")]
 
 
 def assigned_in(node: Any) -> frozenset[str]:
@@ -539,7 +563,7 @@ def _names_read(words: Sequence[str]) -> list[str]:
     return [name for word in words[1:] for name in _NAME.findall(word)]
 
 
-def _within(folder: str | None, word: Word) -> str | None:
+def within(folder: str | None, word: Word) -> str | None:
     """Give the folder that a word names, seen from another one."""
     if not word.is_static:
         return None

@@ -251,7 +251,7 @@ def _value_of(words: Sequence[Word], letter: str, name: str) -> Word | None:
 
 
 def _script_of(words: Sequence[Word]) -> Inner:
-    """Give the script of a shell: behind `-c`, or from its input. One in a file is not read."""
+    """Give the script of a shell: behind `-c`, from its input, or the file that it is in."""
     has_script, is_fed, at = False, False, 1
     while at < len(words):
         text = words[at].text
@@ -268,7 +268,8 @@ def _script_of(words: Sequence[Word]) -> Inner:
         return Inner(script=words[at].script if at < len(words) else "", is_apart=True)
     if at >= len(words) or is_fed or words[at].text == "/dev/stdin":
         return Inner(is_fed=True)
-    return Inner(words=() if words[at].is_static else (words[at],))
+    # What stands in the file is not read; it counts as the program that it is when it is run by itself.
+    return Inner(words=tuple(words[at:]) if words[at].is_static else (words[at],))
 
 
 def _evaluated(words: Sequence[Word]) -> Inner:

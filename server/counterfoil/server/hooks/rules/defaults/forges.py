@@ -1,5 +1,6 @@
 """Pushes, and what is made at a forge."""
 
+from counterfoil.server.hooks.rules.defaults.options import FLAGS, TAKES
 from counterfoil.server.hooks.rules.rule import CommandRule
 
 __all__ = ["FORGES"]
@@ -46,8 +47,12 @@ FORGES = (
             "^pull request create failed: GraphQL: (?:A pull request already exists|No commits between)",
             "^(?:aborted: )?(?:you )?must first push the current branch",
         ),
-        lookup="gh pr list --head BRANCH --state all",
         settle_seconds=60,
+        takes=TAKES["gh pr create"],
+        flags=FLAGS["gh pr create"],
+        target=("{new-pull-request}",),
+        once=True,
+        lookup="gh pr list{where} --head {branch} --state all",
     ),
     CommandRule(
         program="gh",
@@ -57,8 +62,12 @@ FORGES = (
         also=("pr.merge", "pull_request.merge"),
         kind="record",
         state=("branch",),
-        lookup="gh pr view NUMBER --json state,mergeCommit",
         settle_seconds=60,
+        takes=TAKES["gh pr merge"],
+        flags=FLAGS["gh pr merge"],
+        target=("{pull-request}",),
+        once=True,
+        lookup="gh pr view {number}{where} --json state,mergeCommit",
     ),
     CommandRule(
         program="gh",
@@ -69,7 +78,10 @@ FORGES = (
         kind="message",
         state=("branch",),
         found=(r"(?P<url>https?://[^\s#]{1,500}#issuecomment-(?P<id>\d+))",),
-        lookup="gh pr view NUMBER --comments",
+        takes=TAKES["gh pr comment"],
+        flags=FLAGS["gh pr comment"],
+        target=("{pull-request}",),
+        lookup="gh pr view {number}{where} --comments",
     ),
     CommandRule(
         program="gh",
@@ -78,7 +90,10 @@ FORGES = (
         action="github.review.create",
         also=("pr.review",),
         state=("branch",),
-        lookup="gh pr view NUMBER --json reviews",
+        takes=TAKES["gh pr comment"],
+        flags=FLAGS["gh pr review"],
+        target=("{pull-request}",),
+        lookup="gh pr view {number}{where} --json reviews",
     ),
     CommandRule(
         program="gh",
@@ -88,8 +103,11 @@ FORGES = (
         also=("issue.create", "issue.open"),
         kind="record",
         found=(r"(?P<url>https?://[^\s/]+/[^\s/]+/[^\s/]+/issues/(?P<id>\d+))",),
-        lookup="gh issue list --search TITLE --state all",
         settle_seconds=60,
+        takes=TAKES["gh issue create"],
+        flags=FLAGS["gh issue create"],
+        target=("{repository}",),
+        lookup="gh issue list{where} --search TITLE --state all",
     ),
     CommandRule(
         program="gh",
@@ -99,7 +117,10 @@ FORGES = (
         also=("issue.comment", "comment.create"),
         kind="message",
         found=(r"(?P<url>https?://[^\s#]{1,500}#issuecomment-(?P<id>\d+))",),
-        lookup="gh issue view NUMBER --comments",
+        takes=TAKES["gh pr comment"],
+        flags=FLAGS["gh pr comment"],
+        target=("{issue}",),
+        lookup="gh issue view {number}{where} --comments",
     ),
     CommandRule(
         program="gh",
@@ -110,7 +131,11 @@ FORGES = (
         kind="release",
         found=(r"(?P<url>https?://[^\s/]+/[^\s/]+/[^\s/]+/releases/tag/(?P<id>\S+))",),
         refused=("^a release with the same tag name already exists",),
-        lookup="gh release view TAG",
+        takes=TAKES["gh release create"],
+        flags=FLAGS["gh release create"],
+        target=("{release}",),
+        once=True,
+        lookup="gh release view {tag}{where}",
     ),
     CommandRule(
         program="gh",
@@ -119,7 +144,11 @@ FORGES = (
         action="github.workflow.run",
         also=("workflow.run", "workflow.dispatch"),
         state=("head",),
-        lookup="gh run list --workflow WORKFLOW",
+        takes=TAKES["gh workflow run"],
+        flags=FLAGS["gh workflow run"],
+        target=("{workflow}",),
+        at=("--ref|-r",),
+        lookup="gh run list{where} --workflow {workflow}",
     ),
     CommandRule(
         program="gh",
@@ -137,6 +166,10 @@ FORGES = (
         action="github.api",
         also=("http.post",),
         kind="http_response",
+        takes=TAKES["gh api"],
+        flags=FLAGS["gh api"],
+        target=("{endpoint}",),
+        at=("--hostname",),
     ),
     CommandRule(
         program="glab",
@@ -147,7 +180,11 @@ FORGES = (
         kind="record",
         state=("head",),
         found=(r"(?P<url>https?://\S{1,500}?/-/merge_requests/(?P<id>\d+))",),
-        lookup="glab mr list --source-branch BRANCH --all",
+        takes=TAKES["glab mr create"],
+        flags=FLAGS["glab mr create"],
+        target=("{new-pull-request}",),
+        once=True,
+        lookup="glab mr list{where} --source-branch {branch} --all",
     ),
     CommandRule(
         program="glab",
@@ -157,5 +194,9 @@ FORGES = (
         also=("mr.merge",),
         kind="record",
         state=("branch",),
+        takes=TAKES["glab mr merge"],
+        flags=FLAGS["glab mr merge"],
+        target=("{merge-request}",),
+        once=True,
     ),
 )

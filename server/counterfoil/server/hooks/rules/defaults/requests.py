@@ -1,5 +1,6 @@
 """Requests over HTTP, mails and payments."""
 
+from counterfoil.server.hooks.rules.defaults.options import TAKES
 from counterfoil.server.hooks.rules.rule import CommandRule
 
 __all__ = ["REQUESTS"]
@@ -53,5 +54,8 @@ REQUESTS = (
         also=("payment.create", "charge.create"),
         kind="transaction",
         found=('"id": "(?P<id>(?:ch|pi|py|re|tr|po|in|sub)_[A-Za-z0-9]+)"',),
+        takes=TAKES["stripe create"],
+        target=("{service}", "*"),
+        at=("--stripe-account|-s",),
     ),
 )

@@ -1,0 +1,253 @@
+"""Says what an effect acts on, in the program's own terms: a package, a pull request, a file in a namespace.
+
+A rule says it by `target`, each part of which is one of
+
+    --name|-n   the values of an option
+    1, 2        an operand: a word that is neither option nor value, behind the words of the rule
+    *           all of them
+    {package}   what a reader finds where the program runs (`acted_on_readers`)
+
+and several joined by `|` are tried one after the other. `at` names options that say where. A rule that says
+nothing means all operands.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct, field
+
+from counterfoil.server.hooks.rules.rule import CommandRule
+from counterfoil.server.hooks.shell.options import Parsed, folders_of, one_of, parsed, values_before
+from counterfoil.server.hooks.shell.secret_words import is_secret_name, told_words
+from counterfoil.server.hooks.shell.walking import Invocation, within
+from counterfoil.server.hooks.shell.words import Word
+from counterfoil.store.domain.patterns import lazy_pattern
+
+__all__ = ["ActedOn", "Scene", "acted_on", "filled", "parsed_by"]
+
+_LONGEST = 300
+_PLAIN = lazy_pattern(r"[A-Za-z0-9@._/:+~#!=-]{1,250}")
+"""What may go into a lookup that a model is told: nothing that a shell takes for anything else."""
+
+_ELSEWHERE = ("ssh", "in")
+"""Names under which the wrappers of a shell say that something runs on another machine or in a container."""
+
+_PLACES = one_of(
+    "AWS_PROFILE AWS_REGION AWS_DEFAULT_REGION AWS_ACCOUNT_ID CLOUDSDK_CORE_PROJECT CLOUDSDK_COMPUTE_REGION",
+    "KUBECONFIG KUBECTL_CONTEXT HELM_NAMESPACE HELM_KUBECONTEXT TF_WORKSPACE TF_DATA_DIR PULUMI_BACKEND_URL",
+    "GH_HOST GITLAB_HOST DOCKER_HOST DOCKER_CONTEXT CONTAINER_HOST npm_config_registry NPM_CONFIG_REGISTRY",
+    "TWINE_REPOSITORY TWINE_REPOSITORY_URL UV_PUBLISH_URL UV_PUBLISH_INDEX CARGO_REGISTRY_DEFAULT",
+    "RUBYGEMS_HOST VERCEL_PROJECT_ID VERCEL_ORG_ID NETLIFY_SITE_ID CLOUDFLARE_ACCOUNT_ID FLY_APP",
+)
+"""Variables set in front of a program that say where it acts."""
+
+_UNKNOWN = {
+    "package": "NAME@VERSION",
+    "name": "NAME",
+    "version": "VERSION",
+    "number": "NUMBER",
+    "repository": "OWNER/NAME",
+    "branch": "BRANCH",
+    "tag": "TAG",
+    "image": "IMAGE",
+    "file": "FILE",
+    "resource": "KIND/NAME",
+    "1": "NAME",
+    "workflow": "WORKFLOW",
+    "where": "",
+}
+_GAP = lazy_pattern(r"\{(" + "|".join(_UNKNOWN) + r")\}")
+
+
+class ActedOn(Struct, frozen=True, kw_only=True):
+    """What an effect acts on. `names` are words by which somebody may have named it, `facts` what is known.
+
+    `folder` is where the program works. `is_named`: a word of the command says it. `is_exact`: nothing else
+    has this target.
+    """
+
+    target: str | None = None
+    names: tuple[str, ...] = ()
+    facts: Mapping[str, str] = {}
+    folder: str | None = None
+    is_named: bool = False
+    is_exact: bool = False
+
+
+class Scene(Struct, kw_only=True):
+    """What a reader sees of a program that runs: its words, its options, its folder, and the state read.
+
+    `verbs` are the words that the rule names, `operands` the other ones.
+
+    A reader notes `facts`, and with `is_exact` off that what it found may stand for several things.
+    """
+
+    program: str
+    verbs: Sequence[str]
+    operands: Sequence[Word]
+    options: Parsed
+    folder: str | None
+    env: Mapping[str, str]
+    state: Mapping[str, str]
+    facts: dict[str, str] = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)
+    is_exact: bool = True
+
+    def operand(self, number: int = 1) -> str | None:
+        """Give an operand, without what of it is a secret; None where there is none."""
+        return self.shown(self.operands[number - 1]) or None if len(self.operands) >= number else None
+
+    def values(self, *names: str) -> list[str]:
+        """Give the values of an option, without what of them is a secret."""
+        if any(is_secret_name(name) for name in names):
+            return []
+        return [text for word in self.options.values(*names) if (text := self.shown(word))]
+
+    def shown(self, word: Word) -> str:
+        """Give a word without the secrets in it."""
+        told = told_words(self.program, (word,))
+        return "".join(part for part in told if isinstance(part, str)).strip()
+
+
+def parsed_by(invocation: Invocation, rule: CommandRule) -> Parsed:
+    """Take the words of a program apart as a rule says; `operands` are those behind the rule's own words.
+
+    A word that may be an option's value counts as operand where there would be none without it and the
+    target names one.
+    """
+    words = [word for word in invocation.words[1:] if not word.text.startswith("+")]
+    verbs = len(rule.words)
+    takes = (values_before(invocation.program) | rule.options_with_value) - frozenset(rule.flags)
+    found = parsed(words, takes=takes, flags=rule.flags, verbs=verbs)
+    operands = found.operands[verbs:]
+    needs_one = any(spec in ("1", "*") for spec in rule.target)
+    return Parsed(operands=operands or (found.doubtful if needs_one else ()), options=found.options)
+
+
+def _verbs(invocation: Invocation, rule: CommandRule) -> list[str]:
+    takes = values_before(invocation.program)
+    plain = parsed(invocation.words[1:], takes=takes).operands
+    return [word.text for word in plain if not word.text.startswith("+")][: len(rule.words)]
+
+
+def acted_on(invocation: Invocation, rule: CommandRule, *, state: Mapping[str, str]) -> ActedOn:
+    """Tell what an effect of a rule acts on; `state` is what was read of where it runs."""
+    options, verbs = parsed_by(invocation, rule), _verbs(invocation, rule)
+    folder = invocation.folder
+    for word in options.values(*folders_of(invocation.program)):
+        folder = within(folder, word)
+    scene = Scene(
+        program=invocation.program,
+        verbs=verbs,
+        operands=options.operands,
+        options=options,
+        folder=None if invocation.is_elsewhere else folder,
+        env={name: word.text for name, word in invocation.env if word.is_static},
+        state=state,
+    )
+    specs = rule.target or ("*",)
+    things = [thing for spec in specs for thing in _things(spec, scene)]
+    places = [*_places(rule, scene)]
+    where = [f"{label} {value}".rstrip() for label, value in places]
+    shown = " ".join(things)
+    if where:
+        shown = f"{shown} ({', '.join(where)})" if shown else ", ".join(where)
+    scene.facts.setdefault("where", _where(rule, scene))
+    first = scene.operand()
+    if first is not None:
+        scene.facts.setdefault("1", first)
+    words = [scene.shown(word) for word in scene.operands]
+    return ActedOn(
+        target=shown[:_LONGEST] or None,
+        names=tuple(dict.fromkeys(_names(things, [value for _, value in places if value], scene.names))),
+        facts=scene.facts,
+        folder=folder,
+        is_named=any(word in things or word in scene.names for word in words) or bool(scene.names),
+        is_exact=bool(things) and scene.is_exact and len(shown) <= _LONGEST,
+    )
+
+
+def _things(spec: str, scene: Scene) -> list[str]:
+    """Give what one part of a target stands for; options beside each other are names of one."""
+    names: list[str] = []
+    for one in spec.split("|"):
+        if one.startswith("-"):
+            names.append(one)
+            continue
+        found = _of_options(names, scene) or _of_part(one, scene)
+        if found:
+            return found
+        names = []
+    return _of_options(names, scene)
+
+
+def _of_options(names: Sequence[str], scene: Scene) -> list[str]:
+    found = scene.values(*names) if names else []
+    scene.names += found
+    return found
+
+
+def _of_part(part: str, scene: Scene) -> list[str]:
+    if part == "*" or part.isdigit():
+        chosen = scene.operands if part == "*" else scene.operands[int(part) - 1 : int(part)]
+        found = [text for word in chosen if (text := scene.shown(word))]
+        scene.names += found
+        scene.is_exact = scene.is_exact and all(word.is_static for word in chosen)
+        return found
+    from counterfoil.server.hooks.acted_on_readers import READERS
+
+    reader = READERS.get(part.strip("{}"))
+    return [part] if reader is None else reader(scene)
+
+
+def _places(rule: CommandRule, scene: Scene) -> Iterator[tuple[str, str]]:
+    """Give where an effect happens, each with what it is called."""
+    for spec in rule.at:
+        names = spec.split("|")
+        label = max(names, key=len).lstrip("-").removeprefix("kube-")
+        if scene.options.has(*names) and not scene.options.values(*names):
+            yield label, ""
+        values = scene.values(*names) or [text for text in (scene.state.get(f"current-{label}"),) if text]
+        for value in values:
+            yield label, value
+    for name in sorted(_PLACES.intersection(scene.env)):
+        yield name, scene.env[name]
+    for name in _ELSEWHERE:
+        if name in scene.env:
+            yield "at", scene.env[name]
+
+
+def _where(rule: CommandRule, scene: Scene) -> str:
+    """Give the options that say where, as a lookup has to give them too."""
+    told = []
+    for spec in rule.at:
+        names = spec.split("|")
+        name = max(names, key=len)
+        for value in scene.values(*names):
+            told.append(f" {name} {value if _PLAIN.fullmatch(value) else name.lstrip('-').upper()}")
+    return "".join(told)
+
+
+def _names(things: Sequence[str], places: Sequence[str], more: Sequence[str]) -> Iterator[str]:
+    yield from more
+    yield from things
+    if len(things) > 1:
+        yield " ".join(things)
+    for thing in dict.fromkeys((*more, *things)):
+        for place in places:
+            for mark in ("/", " ", ":"):
+                yield f"{place}{mark}{thing}"
+            yield f"{thing} {place}"
+    yield from places
+
+
+def filled(lookup: str | None, facts: Mapping[str, str]) -> str | None:
+    """Put into a lookup what is known of the target; a word stands for what is not, or has no plain form."""
+
+    def one(gap: re.Match[str]) -> str:
+        value = facts.get(gap[1])
+        if value is None or not (gap[1] == "where" or _PLAIN.fullmatch(value)):
+            return _UNKNOWN[gap[1]]
+        return value
+
+    return None if lookup is None else _GAP.sub(one, lookup)
