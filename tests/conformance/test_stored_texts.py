@@ -53,7 +53,8 @@ def test_what_is_no_json_is_not_read(text: str) -> None:
         from_json(text)
 
 
-@pytest.mark.parametrize("text", ["{}", ODD, "\ud800"])
+@pytest.mark.usefixtures("written")
+@pytest.mark.parametrize("text", ["{}", ODD, "\ud800", "\x7f", "".join(map(chr, range(0x7F)))])
 def test_an_events_hash_covers_all_that_is_said_of_it(text: str) -> None:
     said: list[Any] = ["f" * 64, 7, "op_" + "a" * 20, text, 1_700_000_000_000_000, text, text]
     names = ("previous", "seq", "operation", "kind", "at", "caller", "data")

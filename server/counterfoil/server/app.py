@@ -33,6 +33,7 @@ from counterfoil.server.instructions import instructions_for
 from counterfoil.server.logs import logger
 from counterfoil.server.resources import Resources
 from counterfoil.server.scopes import APPROVE
+from counterfoil.server.unseen_spans import without_unseen_spans
 from counterfoil.store.errors import Fault
 from counterfoil.store.limits import Limits
 from counterfoil.store.redact import Redactor
@@ -115,6 +116,8 @@ def build_server(
     # Not by the constructor, which knows results as models: the SDK turns them into members, checks those
     # and writes them, and these results are members from the start.
     server.add_request_handler("tools/call", CallToolRequestParams, calls.call_tool)
+    if telemetry is None:
+        server.middleware = without_unseen_spans(server.middleware)
     server.middleware.append(_let_any_arguments_through)
     return server
 

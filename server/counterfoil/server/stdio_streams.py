@@ -28,21 +28,21 @@ class Unanswered:
 
     def __init__(self) -> None:
         self._ids: set[str] = set()
-        self._none = anyio.Event()
-        self._none.set()
+        self._none: anyio.Event | None = None
+        """Made for whoever waits, which is nobody before the end."""
 
     def add(self, request_id: str | int) -> None:
         self._ids.add(str(request_id))
-        if self._none.is_set():
-            self._none = anyio.Event()
 
     def discard(self, request_id: Any) -> None:
         self._ids.discard(str(request_id))
-        if not self._ids:
+        if self._none is not None and not self._ids:
             self._none.set()
 
     async def wait_until_none(self) -> None:
-        await self._none.wait()
+        if self._ids:
+            self._none = anyio.Event()
+            await self._none.wait()
 
 
 class MessageStream:

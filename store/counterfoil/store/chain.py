@@ -12,6 +12,7 @@ from json.encoder import encode_basestring_ascii as quote
 from msgspec import Struct
 
 from counterfoil.store.protocol import Row
+from counterfoil.store.stored_json import quoted
 
 __all__ = ["ChainFault", "event_hash", "first_fault", "genesis"]
 
@@ -34,9 +35,8 @@ def event_hash(previous: str, *, seq: int, operation: str, kind: str, at: int, c
     What is hashed is the list of all seven as `json.dumps` writes it, spelt out because every event of every
     command and of every verification passes here.
     """
-    content = (
-        f"[{quote(previous)}, {seq}, {quote(operation)}, {quote(kind)}, {at}, {quote(caller)}, {quote(data)}]"
-    )
+    named = f"{quote(previous)}, {seq}, {quote(operation)}, {quote(kind)}, {at}"
+    content = f"[{named}, {quoted(caller)}, {quoted(data)}]"
     return hashlib.sha256(content.encode()).hexdigest()
 
 

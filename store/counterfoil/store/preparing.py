@@ -5,6 +5,7 @@ Everything that a caller sends passes here once before it is decided upon or sto
 
 import math
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct, field
@@ -148,7 +149,8 @@ class Preparer(Struct, frozen=True):
         """Bound a string and replace the secrets in it; blank counts as not given."""
         if value is None or not value.strip():
             return None
-        check_value(value, field=name)
+        if not value.isascii():
+            check_value(value, field=name)
         if len(value) > self.limits.text_characters:
             raise TooLarge(name, size=len(value), limit=self.limits.text_characters, unit="characters")
         return self.redactor.redact_text(value)
@@ -381,8 +383,7 @@ class Preparer(Struct, frozen=True):
     def caller(self, caller: Caller) -> Caller:
         """Bound what a caller says of itself, and replace the secrets in it."""
         changes: dict[str, Any] = {}
-        for name in _CALLER_TEXTS:
-            value = getattr(caller, name)
+        for name, value in zip(_CALLER_TEXTS, _caller_texts(caller), strict=True):
             if value is not None:
                 clean = self.text(value, name=f"trace.{name}")
                 if clean != value:
@@ -401,7 +402,7 @@ _CALLER_TEXTS = (
     "traceparent",
     "call_id",
 )
-
+_caller_texts = attrgetter(*_CALLER_TEXTS)
 
 _NO_REFERENCES = frozenset(
     (

@@ -31,8 +31,8 @@ __all__ = ["DEFAULT_NAMES", "Redactor", "SecretPattern", "is_placeholder"]
 
 _DEEPEST: Final = 100
 _JSON_BEGINNINGS: Final = frozenset('{["')
-_CACHED_NAMES: Final = 2_048
-_CACHED_NAME_LENGTH: Final = 200
+_CACHED_TEXTS: Final = 2_048
+_CACHED_LENGTH: Final = 200
 _LEAST_KEY_BYTES: Final = 16
 
 
@@ -61,6 +61,8 @@ class Redactor:
         self._names = SecretNames(names, extra_names)
         self._patterns = tuple(map(_compiled, patterns))
         self._members: dict[str, tuple[str | None, str]] = {}
+        self._harmless: set[str] = set()
+        """Short texts without secrets: runs, actions and conversations come again with each call."""
 
     def keyed_digest(self, value: Json) -> str:
         """Give `hmac-sha256:<hex>` of a whole value as it came, by which bodies are compared."""
@@ -101,9 +103,17 @@ class Redactor:
         A text that is JSON is also read as such, since the name of a secret may stand far from it. Where that
         finds another one, the text is written in its canonical form.
         """
+        if text in self._harmless:
+            return text
         redacted = self._by_form(text)
         hidden = self._in_json(redacted)
-        return redacted if hidden is None else self._by_form(hidden)
+        if hidden is not None:
+            return self._by_form(hidden)
+        if redacted is text and len(text) <= _CACHED_LENGTH:
+            if len(self._harmless) >= _CACHED_TEXTS:
+                self._harmless.clear()
+            self._harmless.add(text)
+        return redacted
 
     def _by_form(self, text: str) -> str:
         redacted = self._replaced(text, token_spans(text))
@@ -158,8 +168,8 @@ class Redactor:
         found = self._members.get(name)
         if found is None:
             found = self._names.label(name), self.redact_text(name)
-            if len(name) <= _CACHED_NAME_LENGTH:
-                if len(self._members) >= _CACHED_NAMES:
+            if len(name) <= _CACHED_LENGTH:
+                if len(self._members) >= _CACHED_TEXTS:
                     self._members.clear()
                 self._members[name] = found
         return found

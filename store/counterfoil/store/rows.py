@@ -418,6 +418,7 @@ def plain_columns(operation: Operation) -> dict[str, Any]:
 _LINKS = ("depends_on", "satisfies", "distinct_from")
 _CLOCK = {"boot": "clock_boot", "offset": "clock_offset", "at": "clock_at"}
 _PROGRESS = ("progress_message", "progress_fraction", "checkpoint", "progressed_at", "asked_context")
+_progress = attrgetter(*_PROGRESS)
 _told = attrgetter("terms", "began", *_LINKS, *_CLOCK.values(), *_PROGRESS)
 
 
@@ -427,10 +428,10 @@ def _told_row(operation: Operation) -> dict[str, Any]:
     clock = {name: part for name, of in _CLOCK.items() if (part := getattr(operation, of)) is not None}
     return {
         "terms": to_json(terms_to_data(operation.terms)),
-        "links": to_json(links),
+        "links": to_json(links) if links else "{}",
         "began": None if operation.began is None else to_json(to_data(operation.began)),
         "clock": to_json(clock),
-        **{name: getattr(operation, name) for name in _PROGRESS},
+        **dict(zip(_PROGRESS, _progress(operation), strict=True)),
     }
 
 

@@ -3,6 +3,7 @@
 import base64
 import binascii
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from msgspec import Struct
@@ -96,14 +97,22 @@ COMMON_BEGINNINGS: Final = frozenset(
 )
 """Words end or go on like these, so they count at the start of a word only."""
 
-TOKEN_BEGINNINGS: Final = "|".join(
-    re.escape(text)
-    for text in (
-        *(beginning for _, beginning, _ in _BEGINNINGS),
-        *("-----BEGIN ", *_SCHEMES),
-    )
+
+def _any_of(literals: Iterable[str]) -> str:
+    """Give a pattern for one of many texts, the first character tried once for all that begin with it.
+
+    The engine tries the branches of an alternation one by one, at each character of whatever is read.
+    """
+    rests: dict[str, list[str]] = {}
+    for literal in literals:
+        rests.setdefault(literal[0], []).append(re.escape(literal[1:]))
+    return "|".join(f"{re.escape(first)}(?:{'|'.join(several)})" for first, several in rests.items())
+
+
+TOKEN_BEGINNINGS: Final = _any_of(
+    (*(beginning for _, beginning, _ in _BEGINNINGS), "[redacted:", "-----BEGIN ", *_SCHEMES)
 )
-"""Literals only, so that the engine finds where a token may begin in one quick pass."""
+"""Literals only, so that the engine finds where a token, or a placeholder, may begin in one quick pass."""
 
 
 def _token_forms() -> str:

@@ -5,6 +5,7 @@ that `stripe_api_key` is a secret's and `token_count` is not.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from counterfoil.store.domain.patterns import lazy_pattern
@@ -82,6 +83,7 @@ def name_words(name: str) -> str:
 
 # The end of a longer name tells as much as the whole.
 _READ_CHARACTERS: Final = 200
+_CACHED_NAMES: Final = 2_048
 _LONGEST_LABEL: Final = 40
 
 
@@ -92,10 +94,15 @@ class SecretNames:
         self._extra = frozenset(filter(None, map(name_words, extra)))
         self._names = self._extra | frozenset(filter(None, map(name_words, names)))
         self._longest = max((name.count("_") + 1 for name in self._names), default=0)
+        # What is written alike is named alike: `mail` is read in each of mail:1, mail:2 and so on.
+        self._label_of = lru_cache(_CACHED_NAMES)(self._read)
 
     def label(self, name: str, *, in_query: bool = False) -> str | None:
         """Give the known name that `name` ends in, as a placeholder's label, or None for an innocent name."""
-        words = name_words(name[-_READ_CHARACTERS:])
+        return self._label_of(name[-_READ_CHARACTERS:], in_query)
+
+    def _read(self, name: str, in_query: bool) -> str | None:
+        words = name_words(name)
         if in_query and words in QUERY_NAMES:
             return "signature"
         parts = words.split("_")

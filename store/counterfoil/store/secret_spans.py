@@ -29,7 +29,7 @@ Span = tuple[int, int, str]
 
 _PLACEHOLDER_FORM: Final = r"\[redacted:[a-z0-9_]{1,40}:[0-9a-f]{28}\]"
 PLACEHOLDER: Final = lazy_pattern(_PLACEHOLDER_FORM)
-_TOKEN_BEGINNING: Final = lazy_pattern(rf"\[redacted:|{TOKEN_BEGINNINGS}")
+_TOKEN_BEGINNING: Final = lazy_pattern(TOKEN_BEGINNINGS)
 _TOKEN: Final = lazy_pattern(f"(?P<placeholder>{_PLACEHOLDER_FORM})|{TOKEN_FORMS}")
 
 _URL_PASSWORD: Final = lazy_pattern(rf"(?<=://)(?:{_PLACEHOLDER_FORM}|[^/?#\s:@])*+:([^/?#\s]+)@")

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
@@ -37,25 +38,32 @@ class Change(Struct, frozen=True, kw_only=True):
 
 def caller_text(caller: Caller, *, context: str | None = None, workflow_version: str | None = None) -> str:
     """Give what the log keeps of a caller and of the assumptions that the call itself named."""
-    known = {
-        "client": caller.client,
-        "client_version": caller.client_version,
-        "principal": caller.principal,
-        "connection": caller.connection,
-        "conversation": caller.conversation,
-        "tool": caller.tool,
-        "agent": caller.agent,
-        "model": caller.model,
-        "model_run": caller.model_run,
-        "tool_call": caller.tool_call,
-        "traceparent": caller.traceparent,
-        "call_id": caller.call_id,
-        "attempt_span": caller.attempt_span,
-        "person": True if caller.is_person else None,
-        "context": context,
-        "workflow_version": workflow_version,
-    }
-    return to_json({name: value for name, value in known.items() if value is not None})
+    told = {name: value for name, value in zip(_KEPT, _kept(caller), strict=True) if value is not None}
+    if caller.is_person:
+        told["person"] = True
+    if context is not None:
+        told["context"] = context
+    if workflow_version is not None:
+        told["workflow_version"] = workflow_version
+    return to_json(told)
+
+
+_KEPT = (
+    "client",
+    "client_version",
+    "principal",
+    "connection",
+    "conversation",
+    "tool",
+    "agent",
+    "model",
+    "model_run",
+    "tool_call",
+    "traceparent",
+    "call_id",
+    "attempt_span",
+)
+_kept = attrgetter(*_KEPT)
 
 
 def under_assumptions(caller: str, *, run: Run | None, operation: Operation | None = None) -> str:

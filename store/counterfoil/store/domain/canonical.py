@@ -223,6 +223,9 @@ def canonical_json(value: Json, *, field: str = "value", max_depth: int = _WRAPP
     return text
 
 
+_COMPACT: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
 def plain_json(value: Json, *, is_checked: bool = False) -> str:
     """Write `value` as JSON: members in their order, doubles as they are, integers exact at any size.
 
@@ -232,7 +235,7 @@ def plain_json(value: Json, *, is_checked: bool = False) -> str:
     if not is_checked:
         check_value(value, field="value", max_depth=_WRAPPED_DEPTH)
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return _COMPACT.encode(value)
     except ValueError:  # an integer too long for str() is the only cause left
         return _with_long_integers(value)
 

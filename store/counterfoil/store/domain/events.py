@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from counterfoil.store.domain.enumerations import at_hand
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.model import (
     Assurance,
@@ -45,6 +46,7 @@ __all__ = [
 ]
 
 
+@at_hand
 class EventKind(StrEnum):
     """Everything that can happen to an operation, and to a run."""
 
@@ -256,7 +258,7 @@ def evolve(operation: Operation | None, event: Event) -> Operation:
 def _applied(operation: Operation, event: Event) -> Operation:
     data = event.data
     match event.kind:
-        # What nearly every operation has comes first: Python 3.11 makes a call of each name that is tried.
+        # What nearly every operation has comes first.
         case EventKind.ATTEMPT_GRANTED:
             return _granted(operation, event)
         case EventKind.RECEIPT_RECORDED:

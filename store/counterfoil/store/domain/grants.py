@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from counterfoil.store.domain.canonical import canonical_json
 from counterfoil.store.domain.context import Drift, compare_contexts, drift_class
+from counterfoil.store.domain.enumerations import at_hand
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.json_numbers import Json
 from counterfoil.store.domain.model import Operation
@@ -45,6 +46,7 @@ _CONSTRAINT = lazy_pattern(r"(args(?:\.[^\s.=<]+)+)\s*(==|<=)\s*(\S.*)", re.DOTA
 _CONSTRAINT_FORM = 'args.MEMBER == VALUE or args.MEMBER <= NUMBER, VALUE as JSON: args.currency == "EUR"'
 
 
+@at_hand
 class GrantSource(StrEnum):
     """Whose word a grant is: a person at the command line, one asked through the client, the operator's."""
 

@@ -3,9 +3,9 @@
 import base64
 import hashlib
 import re
+from json.encoder import encode_basestring as quote
 from typing import Final
 
-from counterfoil.store.domain.canonical import canonical_json
 from counterfoil.store.domain.patterns import lazy_pattern
 
 __all__ = ["idempotency_key", "is_operation_id", "kind_of_id", "operation_id"]
@@ -21,7 +21,8 @@ _OPERATION_ID: Final = lazy_pattern(r"op_[a-z2-7]{20}")
 
 def operation_id(namespace: str, run: str, key: str) -> str:
     """Give `op_` and 20 lower-case base-32 characters of a SHA-256 over the three normalised names."""
-    named = canonical_json([_OPERATION_TAG, namespace, run, key])
+    # The canonical form of the list of all four, spelt out: every command that names an operation comes here.
+    named = f'["{_OPERATION_TAG}",{quote(namespace)},{quote(run)},{quote(key)}]'
     hashed = hashlib.sha256(named.encode()).digest()
     return "op_" + base64.b32encode(hashed[:15])[:_ID_CHARACTERS].decode().lower()
 

@@ -6,6 +6,7 @@ as they went out, so that an `as_of` copied by a caller is the instant that it w
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -19,7 +20,7 @@ Instant = int
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_UTC = _EPOCH.replace(tzinfo=None)
-"""Without its zone, which is written at a third of the cost: every answer holds three times and more."""
+"""Without its zone, which is written at a third of the cost."""
 _RFC3339 = lazy_pattern(
     r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(?:\.(\d{1,12}))?(?:([Zz])|([+-]\d{2}:\d{2}))", re.ASCII
 )
@@ -51,8 +52,14 @@ def seconds(duration: int) -> float:
 
 def rfc3339(instant: Instant) -> str:
     """Write an instant as RFC 3339 in UTC, microseconds included."""
-    moment = _EPOCH_UTC + timedelta(microseconds=instant)
-    return moment.isoformat(timespec="microseconds") + "Z"
+    whole, rest = divmod(instant, 1_000_000)
+    return f"{_to_the_second(whole)}.{rest:06d}Z"
+
+
+@lru_cache(64)
+def _to_the_second(whole_seconds: int) -> str:
+    """Write the part that the times of one answer share, as do those of the calls around it."""
+    return (_EPOCH_UTC + timedelta(seconds=whole_seconds)).isoformat()
 
 
 def parse_rfc3339(text: str, *, field: str) -> Instant:

@@ -7,6 +7,7 @@ from enum import IntEnum, StrEnum
 
 from msgspec import Struct
 
+from counterfoil.store.domain.enumerations import at_hand
 from counterfoil.store.domain.instants import Instant
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 
+@at_hand
 class State(StrEnum):
     """The nine states of an operation (CONTRACT.md, section 3)."""
 
@@ -60,6 +62,7 @@ class State(StrEnum):
 _SETTLED = frozenset((State.SUCCEEDED, State.TIMED_OUT, State.CANCELLED, State.COMPENSATED))
 
 
+@at_hand
 class Repeat(StrEnum):
     """Whether the effect may be performed again while an earlier attempt is unknown."""
 
@@ -73,6 +76,7 @@ class Repeat(StrEnum):
         return (Repeat.SAFE, Repeat.KEYED, Repeat.UNSAFE).index(self)
 
 
+@at_hand
 class Outcome(StrEnum):
     """What is known of one attempt's effect, apart from receipts.
 
@@ -91,6 +95,7 @@ class Outcome(StrEnum):
         return self in (Outcome.REFUSED, Outcome.SILENT)
 
 
+@at_hand
 class Assurance(IntEnum):
     """How far a receipt can be relied upon, weakest first."""
 
@@ -105,6 +110,7 @@ class Assurance(IntEnum):
         return self.name.lower()
 
 
+@at_hand
 class DisputeKind(StrEnum):
     """What contradicts what; the last two need a person."""
 

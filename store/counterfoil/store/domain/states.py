@@ -135,9 +135,10 @@ def unknown_attempts(operation: Operation, now: Instant) -> tuple[Attempt, ...]:
 
 def deadline_at(operation: Operation) -> Instant | None:
     """When waiting ends: the first grant plus the declared deadline."""
-    if operation.terms.deadline_seconds is None or not operation.granted:
+    declared = operation.terms.deadline_seconds
+    if declared is None or not operation.granted:
         return None
-    return operation.granted[0].granted_at + micros(operation.terms.deadline_seconds)
+    return operation.granted[0].granted_at + micros(declared)
 
 
 def state_of(operation: Operation, now: Instant) -> State:
@@ -146,8 +147,10 @@ def state_of(operation: Operation, now: Instant) -> State:
         return State.DISPUTED
     if operation.decision is not None:
         return operation.decision.outcome
-    if operation.standing:
+    if operation.receipts and operation.standing:
         return State.SUCCEEDED
+    if not operation.attempts:
+        return State.PLANNED
     deadline = deadline_at(operation)
     if deadline is not None and now >= deadline:
         return State.TIMED_OUT
@@ -155,7 +158,7 @@ def state_of(operation: Operation, now: Instant) -> State:
         return State.IN_PROGRESS
     if unknown_attempts(operation, now):
         return State.IN_DOUBT
-    return State.FAILED if operation.attempts else State.PLANNED
+    return State.FAILED
 
 
 def decision_at(operation: Operation, now: Instant) -> Decision | None:
@@ -220,9 +223,11 @@ def repeat_until(operation: Operation, policy: Policy) -> Instant | None:
     a restore is over: attempts under another one may be missing. What another journal granted before may have
     gone out under the same key, which counts from then.
     """
+    if operation.terms.key_ttl_seconds is None:
+        return None
     generation = current_generation(operation)
     under_it = [attempt for attempt in operation.granted if attempt.generation == generation]
-    if not under_it or operation.terms.key_ttl_seconds is None:
+    if not under_it:
         return None
     first = under_it[0]
     lost = operation.set_back - first.set_back
@@ -238,6 +243,8 @@ def repeat_until(operation: Operation, policy: Policy) -> Instant | None:
 
 def is_key_alive(operation: Operation, now: Instant, policy: Policy) -> bool:
     """Tell whether a repeat under the current key is absorbed by the provider."""
+    if operation.terms.repeat is not Repeat.KEYED:
+        return False
     generation = current_generation(operation)
     if any(
         attempt.generation == generation and is_of_lost_history(attempt, policy.history_lost_at)
@@ -245,7 +252,7 @@ def is_key_alive(operation: Operation, now: Instant, policy: Policy) -> bool:
     ):
         return False
     until = repeat_until(operation, policy)
-    return operation.terms.repeat is Repeat.KEYED and until is not None and now < until
+    return until is not None and now < until
 
 
 def is_repeatable(operation: Operation, now: Instant, policy: Policy) -> bool:
@@ -256,10 +263,10 @@ def is_repeatable(operation: Operation, now: Instant, policy: Policy) -> bool:
     """
     if operation.terms.repeat is Repeat.SAFE:
         return True
+    if not is_key_alive(operation, now, policy):
+        return False
     generation = current_generation(operation)
-    return is_key_alive(operation, now, policy) and all(
-        attempt.generation == generation for attempt in unknown_attempts(operation, now)
-    )
+    return all(attempt.generation == generation for attempt in unknown_attempts(operation, now))
 
 
 def next_generation(operation: Operation, now: Instant, policy: Policy) -> int:

@@ -13,11 +13,13 @@ from functools import cache
 
 from msgspec import Struct
 
+from counterfoil.store.domain.enumerations import at_hand
 from counterfoil.store.domain.model import State
 
 __all__ = ["TABLE", "Cell", "Command", "cell_of"]
 
 
+@at_hand
 class Command(StrEnum):
     """The commands that have rows."""
 

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from counterfoil.store.domain.instants import micros, seconds
-from counterfoil.store.domain.model import LookupTerms, Operation, Repeat, Terms
+from counterfoil.store.domain.model import NO_TERMS, LookupTerms, Operation, Repeat, Terms
 from counterfoil.store.domain.states import Policy
 
 __all__ = ["at_attempt", "at_grant", "merge_terms"]
@@ -39,6 +39,8 @@ def merge_terms(operation: Operation, given: Terms, policy: Policy) -> tuple[Ter
     what a deadline had closed: it counts from the first grant, and would close that again at once. A settle
     time below the least is given as the least.
     """
+    if given == NO_TERMS:
+        return operation.terms, ()
     recorded, is_fixed = operation.terms, bool(operation.granted)
     if given.settle_seconds is not None and given.settle_seconds < policy.least_settle_seconds:
         given = replace(given, settle_seconds=policy.least_settle_seconds)

@@ -37,7 +37,8 @@ class LockWait:
         """
         for remaining in range(self._rounds, -1, -1):
             try:
-                return raw.execute(sql).fetchall()
+                # By a cursor: the connection's own method is Python, which looks for a hop (see thread.py).
+                return raw.cursor().execute(sql).fetchall()
             except sqlite3.OperationalError as error:
                 if not is_busy(error) or remaining == 0 or self._is_over:
                     raise
