@@ -61,7 +61,9 @@ def read_json(text: str | bytes) -> Any:
         raise Unreadable(f"it is not JSON: {error.msg} at character {error.pos}", is_syntax=True) from None
     if text.count("[") + text.count("{") > DEEPEST_TEXT and depth_of(value, DEEPEST_TEXT) > DEEPEST_TEXT:
         raise Unreadable(f"it is nested deeper than {DEEPEST_TEXT}")
-    if _LONE_SURROGATE.search(text) or (_SURROGATE_ESCAPE.search(text) and _holds_surrogate(value)):
+    if (not text.isascii() and _LONE_SURROGATE.search(text)) or (
+        _SURROGATE_ESCAPE.search(text) and _holds_surrogate(value)
+    ):
         raise Unreadable("it holds a lone surrogate (half of a character)")
     return value
 
