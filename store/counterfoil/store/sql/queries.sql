@@ -1,6 +1,6 @@
 -- name: read_journal
--- Exactly one row: the journal's own identity.
-SELECT id, created_at, secret FROM journal WHERE only = 1;
+-- Exactly one row: the journal's own identity. Garbled text comes as bytes.
+SELECT id, created_at, secret, backed_up_at FROM journal WHERE only = 1;
 
 -- name: read_run
 -- At most one row. Garbled text comes as bytes.
@@ -599,7 +599,7 @@ VALUES (:namespace, :run, :digest, :body, :stored_at)
 ON CONFLICT DO NOTHING;
 
 -- name: read_body
--- At most one row.
+-- At most one row. Garbled text comes as bytes.
 SELECT body FROM bodies WHERE namespace = :namespace AND run = :run AND digest = :digest;
 
 -- name: save_context
@@ -609,7 +609,7 @@ VALUES (:namespace, :digest, :body, :stored_at)
 ON CONFLICT DO NOTHING;
 
 -- name: read_context
--- At most one row.
+-- At most one row. Garbled text comes as bytes.
 SELECT body FROM contexts WHERE namespace = :namespace AND digest = :digest;
 
 -- name: save_external_id
