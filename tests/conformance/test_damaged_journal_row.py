@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.sqlite_journals import damage
+from conformance.sqlite_journals import damage_loosely
 from counterfoil.store.errors import JournalUnavailable
 from journals import folder_in_memory, open_desk, plain_sql
 
@@ -31,23 +31,6 @@ def _folder() -> Iterator[Path]:
         yield folder
 
 
-def loosened(folder: Path, table: str, sql: str) -> None:
-    """Change a row after the schema's types, and what it says of NULL, were taken off the table."""
-    path = folder / "journal.db"
-    ((made,),) = plain_sql(path, f"SELECT sql FROM sqlite_master WHERE name = '{table}'")
-    ((version,),) = plain_sql(path, "PRAGMA schema_version")
-    loose = str(made).replace(" NOT NULL", "").replace(") STRICT", ")")
-    for text, number, changes in ((loose, version + 1, [sql]), (made, version + 2, [])):
-        plain_sql(
-            path,
-            "PRAGMA writable_schema = ON",
-            f"UPDATE sqlite_master SET sql = '{text.replace(chr(39), chr(39) * 2)}' WHERE name = '{table}'",
-            f"PRAGMA schema_version = {number}",
-        )
-        for change in changes:
-            damage(folder, change)
-
-
 @pytest.mark.parametrize(("table", "column", "value"), DAMAGES)
 async def test_what_no_journal_says_of_itself_is_named_and_the_journal_refused(
     folder: Path, table: str, column: str, value: str
@@ -56,7 +39,7 @@ async def test_what_no_journal_says_of_itself_is_named_and_the_journal_refused(
         pass
     if table == "restores":
         plain_sql(folder / "journal.db", "INSERT INTO restores (restored_at, backed_up_at) VALUES (2, 1)")
-    loosened(folder, table, f"UPDATE {table} SET {column} = {value}")
+    damage_loosely(folder, table, f"UPDATE {table} SET {column} = {value}")
     with pytest.raises(JournalUnavailable) as fault:
         async with open_desk(folder):
             pass

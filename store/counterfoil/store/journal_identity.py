@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from counterfoil.store.domain.instants import Instant, rfc3339
+from counterfoil.store.domain.instants import Instant, is_instant
 from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.protocol import Row
 
@@ -50,18 +50,8 @@ def _is_name(value: object) -> bool:
     return isinstance(value, str) and 0 < len(value) <= 200 and value.isprintable()
 
 
-def _is_instant(value: object) -> bool:
-    if type(value) is not int:
-        return False
-    try:
-        rfc3339(value)
-    except OverflowError:
-        return False
-    return True
-
-
 def _is_instant_or_none(value: object) -> bool:
-    return value is None or _is_instant(value)
+    return value is None or is_instant(value)
 
 
 def _is_key(value: object) -> bool:
@@ -72,12 +62,12 @@ _Checks = Mapping[str, tuple[Callable[[object], bool], str]]
 _A_TIME = "no time"
 _OF_THE_JOURNAL: _Checks = {
     "id": (_is_name, "no name"),
-    "created_at": (_is_instant, _A_TIME),
+    "created_at": (is_instant, _A_TIME),
     "backed_up_at": (_is_instant_or_none, _A_TIME),
     # Never quoted: it may be a key but for one character.
     "secret": (_is_key, "no key: at least 64 hexadecimal digits"),
 }
-_OF_A_RESTORE: _Checks = {"restored_at": (_is_instant, _A_TIME), "backed_up_at": (_is_instant, _A_TIME)}
+_OF_A_RESTORE: _Checks = {"restored_at": (is_instant, _A_TIME), "backed_up_at": (is_instant, _A_TIME)}
 
 
 def _check(row: Row, checks: _Checks, *, what: str, named: object) -> None:

@@ -637,6 +637,11 @@ INSERT INTO compensations (namespace, original, run, operation)
 VALUES (:namespace, :original, :run, :operation)
 ON CONFLICT DO NOTHING;
 
+-- name: read_compensation
+-- One row where an operation was begun to undo this one.
+SELECT operation FROM compensations
+WHERE namespace = :namespace AND original = :original AND operation = :operation;
+
 -- name: compensators
 -- Every operation that was begun to undo one.
 SELECT run, operation FROM compensations WHERE namespace = :namespace AND original = :original LIMIT 20;
@@ -763,14 +768,14 @@ WHERE namespace = :namespace AND (grant_id, operation) IN (
 
 -- name: audit_bodies
 -- As bodies_page, for whoever tells what is damaged. Garbled text comes as bytes.
-SELECT digest, body FROM bodies
+SELECT digest, body, stored_at FROM bodies
 WHERE namespace = :namespace AND run = :run AND digest > :after
 ORDER BY digest
 LIMIT :most;
 
 -- name: audit_contexts
 -- A stretch of the contexts of a namespace by digest. Garbled text comes as bytes.
-SELECT digest, body FROM contexts
+SELECT digest, body, stored_at FROM contexts
 WHERE namespace = :namespace AND digest > :after
 ORDER BY digest
 LIMIT :most;
