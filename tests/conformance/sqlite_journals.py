@@ -1,6 +1,7 @@
 """Small journals with a schema of their own, so that these tests speak of SQLite and of nothing else."""
 
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -151,3 +152,26 @@ def damage(folder: Path, sql: str) -> None:
     with closing(sqlite3.connect(folder / "journal.db", isolation_level=None)) as raw:
         raw.execute("PRAGMA ignore_check_constraints = ON")
         assert raw.execute(sql).rowcount == 1
+
+
+def damage_loosely(folder: Path, table: str, sql: str) -> None:
+    """Change rows whatever the schema says of types and NULL; the schema itself stays as it was."""
+    with closing(sqlite3.connect(folder / "journal.db", isolation_level=None)) as raw:
+        ((made,),) = raw.execute("SELECT sql FROM sqlite_master WHERE name = ?", (table,))
+    loose = re.sub("(TEXT|INTEGER|REAL) NOT NULL", r"\1", made)
+    loose = loose.replace(") STRICT, WITHOUT", ") WITHOUT").replace(") STRICT", ")")
+    _set_schema(folder, table, loose)
+    try:
+        with closing(sqlite3.connect(folder / "journal.db", isolation_level=None)) as raw:
+            raw.execute("PRAGMA ignore_check_constraints = ON")
+            assert raw.execute(sql).rowcount > 0
+    finally:
+        _set_schema(folder, table, made)
+
+
+def _set_schema(folder: Path, table: str, sql: str) -> None:
+    with closing(sqlite3.connect(folder / "journal.db", isolation_level=None)) as raw:
+        raw.execute("PRAGMA writable_schema = ON")
+        raw.execute("UPDATE sqlite_master SET sql = ? WHERE name = ? AND type = 'table'", (sql, table))
+        ((version,),) = raw.execute("PRAGMA schema_version")
+        raw.execute(f"PRAGMA schema_version = {version + 1}")

@@ -5,6 +5,7 @@ import os
 import sqlite3
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +65,23 @@ def come_from_the_future(file: Path) -> None:
         raw.execute("PRAGMA user_version = 999")
 
 
+def lose_its_key(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as raw, raw:
+        raw.execute("PRAGMA ignore_check_constraints = ON")
+        raw.execute("UPDATE journal SET secret = ''")
+
+
 @pytest.mark.parametrize(
     "damage",
-    [empty, remove, leave_a_side_file, make_another_file, make_a_folder, come_from_the_future],
+    [
+        empty,
+        remove,
+        leave_a_side_file,
+        make_another_file,
+        make_a_folder,
+        come_from_the_future,
+        lose_its_key,
+    ],
 )
 @pytest.mark.parametrize("words", EVERY_COMMAND, ids=lambda words: words[0])
 def test_a_journal_that_cannot_be_used_is_code_3_with_the_cause(

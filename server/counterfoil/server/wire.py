@@ -18,7 +18,15 @@ from pydantic import ValidationError
 from counterfoil.server.faults import plain_fault
 from counterfoil.tools.reading import Unreadable, read_json
 
-__all__ = ["LONGEST_LINE", "Message", "Refusal", "judge_line", "judge_long_line", "sdk_message"]
+__all__ = [
+    "LONGEST_LINE",
+    "Message",
+    "Refusal",
+    "answered_id",
+    "judge_line",
+    "judge_long_line",
+    "sdk_message",
+]
 
 LONGEST_LINE = 8 * 1024 * 1024
 """Bytes of one message. The largest lawful call has some 0.6 MB of bodies; escaping may make it 3.6 MB."""
@@ -60,6 +68,17 @@ def judge_line(line: bytes) -> Message | Refusal:
     if wrong := _envelope_problem(content):
         return _protocol_error(INVALID_REQUEST, f"Invalid request: {wrong}", _usable_id(content))
     return Message(content)
+
+
+def answered_id(line: bytes) -> str | int | None:
+    """Tell which request a line that cannot be read is meant to answer; None where that cannot be told.
+
+    A line with a method is no answer, and one that has neither result nor error as far as it was made out
+    may have one further on.
+    """
+    members, is_whole = _loosely(line)
+    is_answer = "method" not in members and (is_whole or "result" in members or "error" in members)
+    return _usable_id(members) if is_answer else None
 
 
 def judge_long_line(head: bytes, tail: bytes, size: int) -> Refusal:

@@ -6,16 +6,19 @@ from typing import Any
 from msgspec import Struct
 
 from counterfoil.store.domain.commands import FindOperations
+from counterfoil.store.domain.instants import Instant, is_instant
 from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.finding import FROM_THE_START, search_terms
 from counterfoil.store.namespace_log import verify_namespace
-from counterfoil.store.protocol import Connection
+from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.proving import Fault, ProvedRun, fault_of_unfit, prove_contexts, prove_run
 from counterfoil.store.rows import load_operations
 from counterfoil.store.shared_rows import unfit_rows
 from counterfoil.store.viewing import Viewer, history_entry
 
 __all__ = ["Auditor", "Verification"]
+
+_NAMELESS = "there are rows whose namespace or run is no text"
 
 
 class Verification(Struct, frozen=True, kw_only=True):
@@ -86,7 +89,7 @@ class Auditor:
                     "latest_events", {"namespace": namespace, "run": name, "most": limit}
                 )
             ]
-            rows = sorted(rows, key=lambda row: (row["at"], row["run"], row["seq"]))[-limit:]
+            rows = sorted(rows, key=_place_in_time)[-limit:]
             return [{"run": row["run"], "operation": row["operation"], **history_entry(row)} for row in rows]
 
         return await self._view.database.read(work)
@@ -95,7 +98,12 @@ class Auditor:
         """Replay every run's log: the chain holds, and the rows are what the events make of them."""
 
         database, proved = self._view.database, ProvedRun()
-        every = await database.read(lambda connection: connection.fetch_all("runs_on_file"))
+        every = []
+        for row in await database.read(lambda connection: connection.fetch_all("runs_on_file")):
+            if isinstance(row["namespace"], str) and isinstance(row["run"], str):
+                every.append(row)
+            else:
+                proved.faults.append(Fault(text=f"{_NAMELESS}; restore a backup"))
         whole: set[tuple[str, str]] = set()
         contexts: dict[str, dict[str, str]] = {row["namespace"]: {} for row in every}
         for row in every:
@@ -122,6 +130,9 @@ class Auditor:
             proved.faults.append(fault_of_unfit(unfit, is_whole=(unfit.namespace, unfit.run) in whole))
         namespace_events = 0
         for row in await database.read(lambda connection: connection.fetch_all("all_namespaces")):
+            if not isinstance(row["namespace"], str):
+                proved.faults.append(Fault(text=f"{_NAMELESS}; restore a backup"))
+                continue
             seen, found = await database.read(partial(verify_namespace, row=row))
             namespace_events += seen
             proved.faults += [Fault(text=text) for text in found]
@@ -133,3 +144,9 @@ class Auditor:
             faults=tuple(fault.text for fault in proved.faults),
             is_mendable=bool(proved.faults) and all(fault.is_mendable for fault in proved.faults),
         )
+
+
+def _place_in_time(row: Row) -> tuple[Instant, str, int]:
+    """Give what events are shown in the order of; one that cannot be read comes first."""
+    at, seq = row["at"], row["seq"]
+    return (at if is_instant(at) else 0), str(row["run"]), (seq if isinstance(seq, int) else 0)

@@ -39,7 +39,7 @@ from counterfoil.store.presenting import without_none
 from counterfoil.store.presenting_authority import grant_shown, outlook_head, request_shown, who
 from counterfoil.store.protocol import Connection
 from counterfoil.store.requesting import MOST_LISTED, Requesting
-from counterfoil.store.rows import run_from_row
+from counterfoil.store.rows import refuse_damaged, run_from_row
 from counterfoil.store.viewing import Viewer, safe
 from counterfoil.store.weighing import (
     configured,
@@ -101,6 +101,7 @@ class Authorizing:
             return answer if operation is None else {**answer, **self._view.present.place(operation, now)}
         if operation is not None:
             step = await self._view.step_of(connection, operation, now)
+            refuse_damaged(step.operation)
             if step.state.is_settled:
                 return {**outlook_head(step.outlook, now), **self._view.present.place(operation, now)}
         wish = await self._wish(connection, command, meant, situation)

@@ -19,6 +19,7 @@ from counterfoil.store.domain.model import Operation, Party, State
 from counterfoil.store.domain.outlook import NO_BARRIERS, Barriers
 from counterfoil.store.domain.states import state_of
 from counterfoil.store.domain.untrusted import safe_value
+from counterfoil.store.errors import BodyDamaged, InvalidArgument
 from counterfoil.store.gaps import gap_in
 from counterfoil.store.preparing import Bodies, Reference
 from counterfoil.store.presenting import answer_head, value_of, without_none
@@ -31,7 +32,14 @@ from counterfoil.store.resolving import (
     read_body,
     warnings_of_others,
 )
-from counterfoil.store.rows import load_operation, load_operations, refuse_lost, rows_are_gone, run_from_row
+from counterfoil.store.rows import (
+    load_operation,
+    load_operations,
+    misled,
+    refuse_lost,
+    rows_are_gone,
+    run_from_row,
+)
 from counterfoil.store.viewing import Viewer, damage_warning, damaged_shown
 from counterfoil.store.weighing import authority_facts, authority_shown, context_of, set_up_bench, today_of
 
@@ -56,8 +64,10 @@ class Beginning:
         bodies: Bodies,
         party: Party,
         named: str | None = None,
-    ) -> tuple[BeginFacts, tuple[Drift, ...], PreparedContext | None]:
+    ) -> tuple[BeginFacts, tuple[Drift, ...], PreparedContext | None, BodyDamaged | None]:
         """Read what a begin is decided upon, what differs from the recorded context, and today's as known.
+
+        The last is what is damaged of what an attempt is weighed upon: none may be granted then.
 
         Raises:
             NotFound: the operation to compensate is not there.
@@ -83,29 +93,29 @@ class Beginning:
                 )
             if operation is None:
                 await refuse_lost(connection, **place, operation=given.id)
-        compensates = given.compensates or (None if operation is None else operation.compensates)
+        operation, dependencies = await self._waits_for(connection, given, operation)
+        if operation is None or operation.is_damaged:
+            compensates = given.compensates
+        else:
+            compensates = given.compensates or operation.compensates
         original = None
         if compensates is not None:
             original = await operation_or_fault(
                 connection, self._view.namespace, Reference(id=compensates), must_exist=True
             )
             candidates += await self._compensators(connection, compensates, known=candidates)
-        waits_for = (*given.depends_on, *(() if operation is None else operation.depends_on))
-        dependencies = await dependencies_of(
-            connection, self._view.namespace, given.run, waits_for, key=given.key
-        )
         recorded = None if run is None else run.context
         if recorded is None and operation is not None and operation.newest is not None:
             recorded = operation.newest.context
-        recorded_context = await context_of(connection, self._view.namespace, recorded)
-        today = await today_of(
-            connection,
-            self._view.namespace,
-            run,
-            operation,
-            None if context is None else context.value,
-            recorded=recorded_context,
-        )
+        given_today = None if context is None else context.value
+        unread: BodyDamaged | None = None
+        try:
+            recorded_context = await context_of(connection, self._view.namespace, recorded)
+            today = await today_of(
+                connection, self._view.namespace, run, operation, given_today, recorded=recorded_context
+            )
+        except BodyDamaged as fault:
+            recorded_context, today, unread = None, given_today, fault
         known = None if today is None else context_from(today)
         drifts = compare_contexts(recorded_context, today, self._view.policy.drift)
         gap = await gap_in(connection, self._view.namespace, given.run, self._view.policy.history_lost_at)
@@ -113,6 +123,22 @@ class Beginning:
             has_history_gap=gap(operation),
             is_blocked_by_drift=any(drift.drift_class == "block" for drift in drifts),
         )
+        authority = None
+        if unread is None:
+            try:
+                authority = await self._authority(
+                    connection,
+                    given,
+                    operation,
+                    barriers,
+                    recorded,
+                    today,
+                    bodies=bodies,
+                    principal=party.principal,
+                    named=named,
+                )
+            except BodyDamaged as fault:
+                unread = fault
         facts = BeginFacts(
             operation=operation,
             run=run,
@@ -126,20 +152,36 @@ class Beginning:
             gap_at=self._view.policy.history_lost_at,
             is_same_but_for_secrets=operation is not None
             and await self._hides_the_same(connection, operation, given, bodies),
-            authority=await self._authority(
-                connection,
-                given,
-                operation,
-                barriers,
-                recorded,
-                today,
-                bodies=bodies,
-                principal=party.principal,
-                named=named,
-            ),
+            authority=authority,
             compacted_at=await last_compaction(connection, self._view.namespace, candidates, party),
         )
-        return facts, drifts, known
+        return facts, drifts, known, unread
+
+    async def _waits_for(
+        self, connection: Connection, given: BeginGiven, operation: Operation | None
+    ) -> tuple[Operation | None, Mapping[str, Operation]]:
+        """Read the steps that go first, by key: those on record and those given.
+
+        An operation on record that waits for what is not there, or for itself, comes as one that is damaged:
+        no begin can have recorded that.
+
+        Raises:
+            InvalidArgument: a step that is given is not there, or makes a circle.
+        """
+        recorded = () if operation is None or operation.is_damaged else operation.depends_on
+        found: Mapping[str, Operation] = {}
+        if operation is not None and recorded:
+            try:
+                found = await dependencies_of(
+                    connection, operation.namespace, operation.run, recorded, key=operation.key
+                )
+            except InvalidArgument:
+                operation = misled(operation)
+        added = tuple(key for key in given.depends_on if key not in found)
+        if added:
+            more = await dependencies_of(connection, self._view.namespace, given.run, added, key=given.key)
+            found = {**found, **more}
+        return operation, found
 
     async def _authority(
         self,

@@ -17,6 +17,9 @@ from counterfoil.store.stored_json import quoted
 __all__ = ["ChainFault", "event_hash", "first_fault", "genesis"]
 
 
+_TYPES = (("operation", str), ("kind", str), ("at", int), ("caller", str), ("data", str))
+
+
 class ChainFault(Struct, frozen=True, kw_only=True):
     """Where a chain breaks."""
 
@@ -58,7 +61,7 @@ def first_fault(
         if event["seq"] != seq + 1:
             return ChainFault(seq=seq + 1, problem=f"event {seq + 1} is missing")
         seq = event["seq"]
-        if bytes in map(type, event.values()):
+        if not all(type(event[name]) is kind for name, kind in _TYPES):
             return ChainFault(seq=seq, problem=f"event {seq} cannot be read: a text in it is garbled")
         found = event_hash(
             previous,

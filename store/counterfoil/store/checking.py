@@ -30,6 +30,7 @@ from counterfoil.store.viewing import (
     party_of,
     safe,
     size_of,
+    unread_warnings,
 )
 from counterfoil.store.weighing import authority_shown
 
@@ -120,11 +121,13 @@ class Checker:
         party: Party,
     ) -> dict[str, Any]:
         step = await self._view.step_of(connection, operation, now, party=party)
+        operation = step.operation
         if operation.is_damaged:
             return await self._damaged(connection, operation, command, step, now)
         answer = {
             **answer_head(step.outlook.next, step.outlook.reason, now),
             **self._view.present.place(operation, now),
+            **without_none({"warnings": unread_warnings(step)}),
         }
         if command.detail not in ("summary", "full"):
             return {**answer, **await self._body(connection, operation, command)}

@@ -1,13 +1,14 @@
 """What the commands about one operation share: what is read before a decision, and what is done after it."""
 
 import json
+from contextlib import suppress
 from typing import Any
 
 from msgspec.structs import replace
 
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.closing import compensate
-from counterfoil.store.domain.commands import Caller, ReceiptGiven
+from counterfoil.store.domain.commands import Caller, Criterion, ReceiptGiven
 from counterfoil.store.domain.criteria import satisfaction_text
 from counterfoil.store.domain.drafting import Creation, Situation
 from counterfoil.store.domain.events import Event, evolve_all
@@ -15,7 +16,7 @@ from counterfoil.store.domain.instants import rfc3339
 from counterfoil.store.domain.model import Operation, Run, State
 from counterfoil.store.domain.receipts import ReceiptFacts
 from counterfoil.store.domain.states import state_of
-from counterfoil.store.errors import InvalidArgument
+from counterfoil.store.errors import BodyDamaged, InvalidArgument
 from counterfoil.store.preparing import Bodies, Reference
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import criteria_of, operation_or_fault
@@ -109,7 +110,10 @@ class Commanding:
             *(() if receipt.satisfies is None else json.loads(receipt.satisfies)),
         )
         if satisfied:
-            criteria = await criteria_of(connection, run)
+            criteria: tuple[Criterion, ...] = ()
+            # Evidence is kept whatever became of the criteria: as where a spec comes later.
+            with suppress(BodyDamaged):
+                criteria = await criteria_of(connection, run)
             receipt = replace(receipt, satisfies=satisfaction_text(satisfied, criteria))
         if receipt.attempt is not None:
             check_attempt(operation, receipt.attempt)

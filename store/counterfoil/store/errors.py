@@ -15,6 +15,7 @@ __all__ = [
     "InvalidArgument",
     "JournalUnavailable",
     "NotFound",
+    "RowDamaged",
     "RunDamaged",
     "TooLarge",
     "UnsupportedVersion",
@@ -137,6 +138,18 @@ class RunDamaged(JournalUnavailable):
             "not perform an effect of this run",
             fix="keep what you have (receipt, finding); a person runs `counterfoil verify`, which names what "
             "is damaged, or restores a backup; the other runs can still be used",
+        )
+
+
+class RowDamaged(JournalUnavailable):
+    """A row of what belongs to no run holds what no event could have written: a grant, a request, a token."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"the row of {what} cannot be read: the journal is damaged there; nothing was recorded, and it "
+            "permits nothing",
+            fix="a person runs `counterfoil verify`, which tells what is damaged, and restores a backup; the "
+            "rest of the journal can still be used",
         )
 
 

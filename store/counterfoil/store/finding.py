@@ -16,7 +16,15 @@ from counterfoil.store.preparing import Preparer
 from counterfoil.store.presenting import answer_head, without_none
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.rows import load_operations
-from counterfoil.store.viewing import ANSWER_ROOM, Viewer, damaged_shown, party_of, safe, size_of
+from counterfoil.store.viewing import (
+    ANSWER_ROOM,
+    Viewer,
+    damaged_shown,
+    party_of,
+    safe,
+    size_of,
+    unread_warnings,
+)
 
 __all__ = ["FROM_THE_START", "Finder", "search_terms"]
 
@@ -91,11 +99,12 @@ class Finder:
         damaged = passed = used = 0
         for row in rows[:most]:
             (operation,) = await load_operations(connection, (row,))
-            entry = self._shown(await self._view.step_of(connection, operation, now, party=party))
+            step = await self._view.step_of(connection, operation, now, party=party)
+            entry = self._shown(step)
             used += size_of(entry)
             if used > ANSWER_ROOM and shown:
                 break
-            damaged += operation.is_damaged
+            damaged += step.operation.is_damaged
             shown.append(entry)
             passed += 1
         is_cut = passed < len(rows)
@@ -146,6 +155,7 @@ class Finder:
                 "attempt": None if newest is None else newest.number,
                 "changed_at": rfc3339(operation.updated_at),
                 "receipts": self._view.present.receipts(operation.receipts, most=2) or None,
+                "warnings": unread_warnings(step),
             }
         )
 

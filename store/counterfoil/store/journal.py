@@ -63,7 +63,7 @@ from counterfoil.store.resolving import (
     has_decided,
     was_called,
 )
-from counterfoil.store.viewing import Viewer, party_of
+from counterfoil.store.viewing import CONTEXT_DAMAGED, Viewer, party_of
 from counterfoil.store.writing import caller_text
 
 if TYPE_CHECKING:
@@ -272,7 +272,7 @@ class Journal:
 
         async def work(connection: Connection) -> dict[str, Any]:
             situation = self._commands.situation(connection, caller)
-            facts, drifts, today = await self._beginning.facts(
+            facts, drifts, today, unread = await self._beginning.facts(
                 connection,
                 given,
                 context,
@@ -284,6 +284,8 @@ class Journal:
             if facts.operation is not None and facts.operation.is_damaged:
                 return self._beginning.damaged(facts.operation, situation.now.at)
             verdict = decide_begin(given, facts, situation)
+            if unread is not None and not _is_settled_by_itself(verdict):
+                raise unread
             run_events, run_after = self._note_context(facts.run, given, context, situation, verdict)
             for kept in (context, today):
                 if verdict.events and kept is not None:
@@ -303,7 +305,12 @@ class Journal:
             )
             if self.policy.grants:
                 await self._authorizing.note_configured(connection, verdict, caller, situation)
-            return await self._beginning.answer(connection, given, facts, verdict, situation, bodies, drifts)
+            answer = await self._beginning.answer(
+                connection, given, facts, verdict, situation, bodies, drifts
+            )
+            if unread is not None:
+                answer.setdefault("warnings", []).append(CONTEXT_DAMAGED)
+            return answer
 
         return work
 
@@ -750,3 +757,8 @@ class Journal:
             return await carry_out(connection, given, caller, self._commands.situation(connection, caller))
 
         return await self.database.write(work)
+
+
+def _is_settled_by_itself(verdict: Verdict) -> bool:
+    """Tell whether a begin was answered before it came to what an attempt is weighed upon."""
+    return verdict.next in ("skip", "reconcile", "stop") or verdict.reason.startswith("lease_held")

@@ -5,6 +5,7 @@ The rooms of a person's commands, beside the ones of agents; see also `restoring
 
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from counterfoil.store.pruning import Pruned, prune_run
 from counterfoil.store.repairing import repair_run, repair_shared
 from counterfoil.store.shared_rows import UnfitRow, unfit_rows
 from counterfoil.store.spool import Spool
+from counterfoil.store.statements import StatementRefused
 from counterfoil.store.viewing import Viewer, runs_by_name
 from counterfoil.store.writing import caller_text
 
@@ -83,17 +85,22 @@ class Keeper:
 
         repaired: list[str] = []
         for run in await self._view.database.read(runs):
+            if not isinstance(run["namespace"], str) or not isinstance(run["run"], str):
+                continue
 
             async def work(connection: Connection, run: Row = run) -> list[str]:
                 return await repair_run(connection, run, now=self._view.clock().at)
 
-            repaired += await self._view.database.write(work)
+            # A row that was put elsewhere stands in the way of this run's: the others are made anew.
+            with suppress(StatementRefused):
+                repaired += await self._view.database.write(work)
         homes: dict[tuple[str, str], list[UnfitRow]] = {}
         for unfit in await self._view.database.read(unfit_rows):
             homes.setdefault((unfit.namespace, unfit.run), []).append(unfit)
         for (namespace, run_name), found in homes.items():
             shared = partial(repair_shared, namespace=namespace, run=run_name, unfit=found)
-            repaired += await self._view.database.write(shared)
+            with suppress(StatementRefused):
+                repaired += await self._view.database.write(shared)
         return list(dict.fromkeys(repaired))
 
     async def gap(self, run: str | None = None) -> tuple[Lack | None, bool]:

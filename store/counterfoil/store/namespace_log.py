@@ -5,8 +5,11 @@ with others that do so in the same namespace.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
+
+from msgspec import convert
 
 from counterfoil.store.chain import event_hash, first_fault, genesis
 from counterfoil.store.domain.granting import (
@@ -17,11 +20,14 @@ from counterfoil.store.domain.granting import (
     evolve_book,
     fact_id,
 )
-from counterfoil.store.domain.grants import Grant, GrantSource, Request
+from counterfoil.store.domain.grants import Grant, Request
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.tokens import Token
-from counterfoil.store.errors import JournalUnavailable
+from counterfoil.store.domain.untrusted import escape_untrusted
+from counterfoil.store.errors import JournalUnavailable, RowDamaged
 from counterfoil.store.protocol import Connection, Row
+from counterfoil.store.rows import TRUTHS
+from counterfoil.store.statements import StatementRefused
 from counterfoil.store.stored_json import to_json
 
 __all__ = [
@@ -38,27 +44,50 @@ _NO_RUN = ""
 
 
 def grant_from_row(row: Row) -> Grant:
-    """Rebuild a grant."""
-    data = {name: value for name, value in dict(row).items() if name != "namespace"}
-    return Grant(
-        **{
-            **data,
-            "source": GrantSource(data["source"]),
-            "constraints": tuple(json.loads(data["constraints"])),
-            "adds_attempt": bool(data["adds_attempt"]),
+    """Rebuild a grant.
+
+    Raises:
+        RowDamaged: the row holds what no event could have written.
+    """
+    with _named("grant", row):
+        data = {
+            **row,
+            "constraints": json.loads(row["constraints"]),
+            "adds_attempt": TRUTHS[row["adds_attempt"]],
         }
-    )
+        grant = convert(data, Grant)
+        if grant.policy is not None:
+            json.loads(grant.policy)
+        return grant
 
 
 def request_from_row(row: Row) -> Request:
-    """Rebuild a request."""
-    return Request(**{name: value for name, value in dict(row).items() if name != "namespace"})
+    """Rebuild a request.
+
+    Raises:
+        RowDamaged: as `grant_from_row`.
+    """
+    with _named("request", row):
+        return convert(dict(row), Request)
 
 
 def token_from_row(row: Row) -> Token:
-    """Rebuild a token."""
-    data = {name: value for name, value in dict(row).items() if name != "namespace"}
-    return Token(**{**data, "scopes": tuple(json.loads(data["scopes"]))})
+    """Rebuild a token.
+
+    Raises:
+        RowDamaged: as `grant_from_row`.
+    """
+    with _named("token", row):
+        return convert({**row, "scopes": json.loads(row["scopes"])}, Token)
+
+
+@contextmanager
+def _named(kind: str, row: Row) -> Iterator[None]:
+    """Name the row in which a value comes up that no event could have written."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise RowDamaged(f"{kind} {escape_untrusted(str(row['id']), limit=100)}") from error
 
 
 async def waiting_requests(connection: Connection, namespace: str) -> tuple[Request, ...]:
@@ -139,19 +168,21 @@ async def append(
                 "save_compaction",
                 {"namespace": namespace, "conversation": conversation, "compacted_at": compacted_at},
             )
-    await connection.execute(
-        "append_namespace_event",
-        {
-            "namespace": namespace,
-            "seq": seq + 1,
-            "operation": event.operation,
-            "kind": event.kind.value,
-            "at": event.at,
-            "caller": caller,
-            "data": data,
-            "hash": hashed,
-        },
-    )
+    appended = {
+        "namespace": namespace,
+        "seq": seq + 1,
+        "operation": event.operation,
+        "kind": event.kind.value,
+        "at": event.at,
+        "caller": caller,
+        "data": data,
+        "hash": hashed,
+    }
+    try:
+        await connection.execute("append_namespace_event", appended)
+    except StatementRefused as error:
+        # The row of the namespace says that its log ends before it does.
+        raise RowDamaged(f"namespace {escape_untrusted(namespace, limit=100)}") from error
     return after
 
 
@@ -194,7 +225,9 @@ async def verify_namespace(connection: Connection, row: Row) -> tuple[int, list[
     faults = [] if broken is None else [f"{where}: {broken.problem}"]
     try:
         stored, replayed = await _stored(connection, namespace), _replayed(rows)
-    except (ValueError, KeyError, TypeError):
+    except RowDamaged as fault:
+        return len(rows), [*faults, f"{where}: {fault.message}"]
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return len(rows), [*faults, f"{where}: its events cannot be replayed"]
     if stored.grants != replayed.grants:
         faults.append(f"{where}: there are grants that its events do not lead to")

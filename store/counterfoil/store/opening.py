@@ -13,7 +13,7 @@ from counterfoil.store.domain.instants import Reading
 from counterfoil.store.domain.states import Policy
 from counterfoil.store.errors import Forbidden, JournalUnavailable
 from counterfoil.store.journal import Journal
-from counterfoil.store.journal_identity import JournalIdentity
+from counterfoil.store.journal_identity import read_marks
 from counterfoil.store.limits import Limits
 from counterfoil.store.probing import Prober
 from counterfoil.store.protocol import Connection, Database, Row
@@ -168,7 +168,7 @@ async def _journal(
         Forbidden: its secrets are compared under another key than `key`, where one is given.
     """
 
-    async def identity(connection: Connection) -> tuple[Row, Sequence[Row]]:
+    async def rows(connection: Connection) -> tuple[Row, Sequence[Row]]:
         row = await connection.fetch_one("read_journal")
         if row is None:
             raise JournalUnavailable(
@@ -177,27 +177,19 @@ async def _journal(
             )
         return row, await connection.fetch_all("restores_of_namespace", {"namespace": namespace})
 
-    row, restores = await database.read(identity)
-    try:
-        secret = bytes.fromhex(row["secret"])
-    except ValueError as error:
-        raise JournalUnavailable(
-            f"{named} is corrupt: its own row cannot be read",
-            fix="stop; keep the file as it is, and restore a backup",
-        ) from error
-    if key is not None and not hmac.compare_digest(row["secret"], key):
+    marks = read_marks(*await database.read(rows), named=named)
+    if key is not None and not hmac.compare_digest(marks.secret, key):
         raise Forbidden(
             f"{named} has a key of its own, under which its secrets are compared; a key is given to a "
             "journal only when it is made",
             fix="copy without the key, or to a place where no journal is yet",
         )
-    restored_at = restores[0]["restored_at"] if restores else None
     return Journal(
         database,
-        identity=JournalIdentity(id=row["id"], created_at=row["created_at"], restored_at=restored_at),
-        redactor=Redactor(secret, patterns=redact_patterns, extra_names=redact_names),
+        identity=marks.identity,
+        redactor=Redactor(bytes.fromhex(marks.secret), patterns=redact_patterns, extra_names=redact_names),
         namespace=namespace,
-        policy=replace(policy, history_lost_at=restored_at),
+        policy=replace(policy, history_lost_at=marks.identity.restored_at),
         clock=clock,
         limits=limits or Limits(),
         prober=prober,

@@ -17,20 +17,20 @@ from counterfoil.store.domain.commands import Caller, ResumePlan
 from counterfoil.store.domain.context import UNKNOWN, Drift, compare_contexts
 from counterfoil.store.domain.criteria import CriterionState, judge
 from counterfoil.store.domain.grants import Authority
-from counterfoil.store.domain.instants import Instant, rfc3339
+from counterfoil.store.domain.instants import Instant, is_instant, rfc3339
 from counterfoil.store.domain.model import Operation, Party, Run, State
-from counterfoil.store.domain.outlook import Barriers
+from counterfoil.store.domain.outlook import Barriers, is_misled
 from counterfoil.store.domain.plan import Step, make_steps
 from counterfoil.store.domain.states import state_of
 from counterfoil.store.domain.untrusted import escape_untrusted
-from counterfoil.store.errors import InvalidArgument, RunDamaged
+from counterfoil.store.errors import BodyDamaged, InvalidArgument, RunDamaged
 from counterfoil.store.journal_identity import JournalIdentity
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.presenting import answer_head, without_none
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.resolving import criteria_of, no_such_run, satisfying_in
-from counterfoil.store.rows import load_operations, run_from_row
-from counterfoil.store.viewing import ANSWER_ROOM, Viewer, party_of, safe, size_of
+from counterfoil.store.rows import load_operations, misled, run_from_row
+from counterfoil.store.viewing import ANSWER_ROOM, CONTEXT_DAMAGED, Viewer, party_of, safe, size_of
 from counterfoil.store.weighing import Bench, barriers_of, context_of, today_of
 
 __all__ = ["Planner"]
@@ -40,6 +40,10 @@ _MOST_STEPS = 50
 _MOST_RUNS = 20
 _MOST_CRITERIA = 8
 _MOST_CHILDREN = 5
+_CRITERIA_DAMAGED = (
+    "the criteria on record are not those that were recorded: where they stand cannot be told, and the run "
+    "cannot be finished as completed, until a person has run `counterfoil verify` and restored a backup"
+)
 _FROM_THE_NEWEST = {"before_touched": 2**62, "after_run": ""}
 _NEW_FOR = 3_600 * 1_000_000
 """How long a journal counts as just created, in microseconds: absence in it is no evidence."""
@@ -79,7 +83,13 @@ class Planner:
         if answer["next"] != "continue":
             return answer
         plan = await self._run_plan(connection, ResumePlan(run=name), name, now, party)
-        return {**plan, **answer, "run": plan["run"]}
+        warnings = dict.fromkeys((*answer.get("warnings", ()), *plan.get("warnings", ())))
+        return {
+            **plan,
+            **answer,
+            "run": plan["run"],
+            **({"warnings": list(warnings)} if warnings else {}),
+        }
 
     async def _journal_shown(self, connection: Connection, now: Instant) -> dict[str, Any]:
         identity = self._identity
@@ -118,11 +128,21 @@ class Planner:
             connection, place, command, now, is_whole=is_damaged
         )
         for state in misread:
-            counts[state] -= 1
+            counts[state] = counts.get(state, 0) - 1
             counts[State.IN_DOUBT.value] = counts.get(State.IN_DOUBT.value, 0) + 1
-        counts = {state: number for state, number in counts.items() if number}
+        counts = {state: number for state, number in counts.items() if number > 0}
         damaged = gone + sum(operation.is_damaged for operation in operations)
-        drifts = await self._drifts(connection, run, command)
+        warnings: list[str] = []
+        drifts: tuple[Drift, ...] = ()
+        try:
+            drifts = await self._drifts(connection, run, command)
+        except BodyDamaged:
+            warnings.append(CONTEXT_DAMAGED)
+        criteria = None
+        try:
+            criteria = await self._criteria(connection, run, place)
+        except BodyDamaged:
+            warnings.append(_CRITERIA_DAMAGED)
         barriers, authorities = await self._barriers(
             connection, operations, run, command, now, party.principal
         )
@@ -163,7 +183,7 @@ class Planner:
                 "journal": journal,
                 "run": await self._run_whole(connection, run, now),
                 "drift": drift_shown(drifts),
-                "criteria": await self._criteria(connection, run, place),
+                "criteria": criteria,
                 "counts": counts,
                 "steps": shown,
                 "guidances": {
@@ -176,6 +196,7 @@ class Planner:
                 if is_cut
                 else None,
                 "changed_meanwhile": True if has_moved and not is_cut else None,
+                "warnings": warnings or None,
             }
         )
 
@@ -196,11 +217,6 @@ class Planner:
         statement = "read_operations" if is_whole else "read_unsettled_operations"
         rows = await connection.fetch_all(statement, place)
         operations = await load_operations(connection, rows)
-        misread = [
-            _counted_state(row, now)
-            for row, operation in zip(rows, operations, strict=True)
-            if operation.is_damaged
-        ]
         known = {operation.key for operation in operations}
         around: list[Operation] = []
         missing = {key for operation in operations for key in operation.depends_on} - known
@@ -211,6 +227,13 @@ class Planner:
             around += found
             known.add(key)
             missing |= {other for operation in found for other in operation.depends_on} - known
+        by_key = {operation.key: operation for operation in (*around, *operations)}
+        operations = tuple(misled(one) if is_misled(one, by_key) else one for one in operations)
+        misread = [
+            _counted_state(row, now)
+            for row, operation in zip(rows, operations, strict=True)
+            if operation.is_damaged
+        ]
         return operations, tuple(around), misread
 
     async def _drifts(self, connection: Connection, run: Run, command: ResumePlan) -> tuple[Drift, ...]:
@@ -432,9 +455,9 @@ def _counted_state(row: Row, now: Instant) -> str:
     state, deadline, lease = row["state"], row["deadline_at"], row["lease_until"]
     if state not in _STATES:
         return State.IN_DOUBT.value
-    if state in ("in_progress", "in_doubt", "failed") and deadline is not None and deadline <= now:
+    if state in ("in_progress", "in_doubt", "failed") and is_instant(deadline) and deadline <= now:
         return State.TIMED_OUT.value
-    if state == "in_progress" and lease is not None and lease <= now:
+    if state == "in_progress" and is_instant(lease) and lease <= now:
         return State.IN_DOUBT.value
     return str(state)
 

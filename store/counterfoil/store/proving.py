@@ -10,6 +10,7 @@ from counterfoil.store.chain import first_fault
 from counterfoil.store.domain.canonical import digest
 from counterfoil.store.domain.events import Event, EventKind, evolve_run
 from counterfoil.store.domain.grants import held_grants
+from counterfoil.store.domain.instants import is_instant
 from counterfoil.store.domain.model import Operation, Run
 from counterfoil.store.errors import RunDamaged
 from counterfoil.store.protocol import Connection, Row
@@ -110,9 +111,7 @@ async def prove_run(connection: Connection, place: Mapping[str, str]) -> ProvedR
 async def prove_contexts(connection: Connection, namespace: str, wanted: Mapping[str, str]) -> list[Fault]:
     """Prove the contexts of a namespace; `wanted` gives a run that refers to each."""
     there, changed = await _digests(connection, "audit_contexts", {"namespace": namespace})
-    faults = [
-        f"namespace {namespace}: the context {name} was changed: its digest does not fit" for name in changed
-    ]
+    faults = [f"namespace {namespace}: the context {name} {problem}" for name, problem in changed]
     faults += [f"{run}: the context {name} is gone" for name, run in wanted.items() if name not in there]
     return [Fault(text=f"{text}{_RESTORE}") for text in faults]
 
@@ -151,7 +150,7 @@ async def _of_bodies(
     connection: Connection, place: Mapping[str, str], wanted: Mapping[str, str]
 ) -> list[str]:
     there, changed = await _digests(connection, "audit_bodies", place)
-    problems = [f"the body {name} was changed: its digest does not fit" for name in changed]
+    problems = [f"the body {name} {problem}" for name, problem in changed]
     problems += [
         f"{owner} refers to the body {name}, which is gone without a mark of pruning"
         for name, owner in wanted.items()
@@ -162,14 +161,19 @@ async def _of_bodies(
 
 async def _digests(
     connection: Connection, statement: str, place: Mapping[str, str]
-) -> tuple[Collection[str], list[str]]:
-    """Give the digests of all texts of a table, and of those which have another digest by now."""
+) -> tuple[Collection[str], list[tuple[str, str]]]:
+    """Give the digests of all texts of a table, and with what is wrong those which are not as they were.
+
+    When a text was stored stands in its row alone: only the form of that can be held against anything.
+    """
     there, changed, after = set(), [], ""
     while page := await connection.fetch_all(statement, {**place, "after": after, "most": _AT_ONCE}):
         for row in page:
             there.add(row["digest"])
-            if digest(row["body"]) != row["digest"]:
-                changed.append(row["digest"])
+            if not isinstance(row["body"], str | bytes) or digest(row["body"]) != row["digest"]:
+                changed.append((row["digest"], "was changed: its digest does not fit"))
+            if not is_instant(row["stored_at"]):
+                changed.append((row["digest"], "was stored at what is no time"))
         after = page[-1]["digest"]
     return there, changed
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from counterfoil.store.chain import first_fault
 from counterfoil.store.domain.events import Event
 from counterfoil.store.domain.grants import held_grants
-from counterfoil.store.domain.instants import Instant
+from counterfoil.store.domain.instants import Instant, is_instant
 from counterfoil.store.domain.model import Operation
 from counterfoil.store.domain.states import state_of
 from counterfoil.store.protocol import Connection, Row
@@ -50,7 +50,9 @@ async def repair_run(connection: Connection, run: Row, *, now: Instant) -> list[
         if old is not None and old["run"] != run["run"]:
             await connection.execute("remove_operation", {**named, "run": old["run"], "key": old["key"]})
         await save_operation(connection, None, replayed, replayed.updated_at)
-        pruned_at = old["pruned_at"] if old is not None else await _pruned_anew(connection, replayed, now)
+        pruned_at = None if old is None else old["pruned_at"]
+        if old is None or not (pruned_at is None or is_instant(pruned_at)):
+            pruned_at = await _pruned_anew(connection, replayed, now)
         if pruned_at is not None:
             await connection.execute("mark_pruned", {**place, "id": name, "pruned_at": pruned_at})
         anew = await connection.fetch_one("read_operation_by_id", named)

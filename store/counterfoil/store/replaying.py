@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from counterfoil.store.domain.events import Event, EventKind, evolve_all
+from counterfoil.store.domain.instants import is_instant
 from counterfoil.store.domain.model import Operation
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.rows import load_operation, plain_columns
@@ -27,7 +28,8 @@ async def grant_uses(connection: Connection, place: Mapping[str, str]) -> dict[s
     """Read which grants the operations of a run use on file, by operation."""
     uses: dict[str, dict[str, bool]] = {}
     for use in await connection.fetch_all("read_grant_uses", place):
-        uses.setdefault(use["operation"], {})[use["grant_id"]] = bool(use["is_held"])
+        # As it is: what is neither 0 nor 1 is neither held nor given back.
+        uses.setdefault(use["operation"], {})[use["grant_id"]] = use["is_held"]
     return uses
 
 
@@ -43,7 +45,9 @@ def events_by_operation(rows: Sequence[Row]) -> tuple[dict[str, list[Event]], li
                 at=event["at"],
                 data=json.loads(event["data"]),
             )
-        except (ValueError, RecursionError):
+            if not (isinstance(read.data, dict) and is_instant(read.at) and isinstance(read.operation, str)):
+                raise ValueError("an event that no command can have made")
+        except (ValueError, TypeError, RecursionError):
             unreadable.append(event["seq"])
         else:
             by_operation.setdefault(event["operation"], []).append(read)

@@ -28,7 +28,7 @@ from counterfoil.store.presenting_authority import outlook_head, request_shown, 
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import operation_or_fault
 from counterfoil.store.rows import refuse_damaged, run_from_row
-from counterfoil.store.viewing import Viewer, party_of, safe
+from counterfoil.store.viewing import Viewer, party_of, safe, unread_warnings
 from counterfoil.store.weighing import (
     authority_facts,
     authority_shown,
@@ -66,9 +66,11 @@ class Requesting:
             return await self._request_in_run(connection, command, why, caller, situation)
         operation, run = await self.operation(connection, ref)
         step = await self._view.step_of(connection, operation, situation.now.at, party=party_of(caller))
+        refuse_damaged(step.operation)
         shown = {
             **outlook_head(step.outlook, situation.now.at),
             **self._view.present.place(operation, situation.now.at),
+            **without_none({"warnings": unread_warnings(step)}),
         }
         if step.outlook.next != "ask" or step.outlook.reason not in GRANTABLE:
             return shown

@@ -21,6 +21,7 @@ from counterfoil.store.replaying import events_by_operation, replay
 from counterfoil.store.rows import (
     load_operation,
     load_operations,
+    misled,
     refuse_lost,
     rows_are_gone,
     stand_in_for_lost,
@@ -203,13 +204,15 @@ async def dependencies_of(
 ) -> Mapping[str, Operation]:
     """Read the operations that `key` waits for, and the ones that they wait for, by key.
 
+    One of them that waits for what is not there comes as one that is damaged.
+
     Raises:
-        InvalidArgument: a key that the run does not have, or a circle.
+        InvalidArgument: one of `keys` that the run does not have, or a circle.
     """
     found: dict[str, Operation] = {}
-    waiting = list(dict.fromkeys(keys))
+    waiting: list[tuple[str, str | None]] = [(name, None) for name in dict.fromkeys(keys)]
     while waiting and len(found) < _MOST_DEPENDENCIES:
-        name = waiting.pop()
+        name, asker = waiting.pop()
         if name == key:
             raise InvalidArgument(
                 "depends_on", "is a circle: a step would wait for itself", accepted="steps that go first"
@@ -218,6 +221,9 @@ async def dependencies_of(
             continue
         row = await connection.fetch_one("read_operation", {"namespace": namespace, "run": run, "key": name})
         operation = await load_operation(connection, row)
+        if operation is None and asker is not None:
+            found[asker] = misled(found[asker])
+            continue
         if operation is None:
             raise InvalidArgument(
                 "depends_on",
@@ -225,7 +231,7 @@ async def dependencies_of(
                 accepted="keys of operations of the same run",
             )
         found[name] = operation
-        waiting.extend(operation.depends_on)
+        waiting += [(other, name) for other in operation.depends_on]
     return found
 
 
@@ -289,13 +295,13 @@ async def read_body(connection: Connection, owner: Operation | Run, name: str) -
     return None if row is None else as_recorded(row["body"], name, what="a body")
 
 
-def as_recorded(text: str, name: str, *, what: str) -> str:
+def as_recorded(text: object, name: str, *, what: str) -> str:
     """Give a text that was kept under its digest.
 
     Raises:
-        BodyDamaged: it is another text.
+        BodyDamaged: it is another text, or none.
     """
-    if digest(text) != name:
+    if not isinstance(text, str) or digest(text) != name:
         raise BodyDamaged(what)
     return text
 

@@ -10,7 +10,8 @@ from msgspec.structs import asdict, fields
 
 from counterfoil.store.domain.events import terms_from_data, terms_to_data, to_data
 from counterfoil.store.domain.grants import held_grants
-from counterfoil.store.domain.instants import Instant
+from counterfoil.store.domain.identity import is_operation_id
+from counterfoil.store.domain.instants import Instant, is_instant
 from counterfoil.store.domain.model import (
     Assurance,
     Attempt,
@@ -29,8 +30,10 @@ from counterfoil.store.stored_json import from_json, to_json
 
 __all__ = [
     "RUN_FACTS",
+    "TRUTHS",
     "load_operation",
     "load_operations",
+    "misled",
     "plain_columns",
     "refuse_damaged",
     "refuse_lost",
@@ -67,6 +70,9 @@ RUN_FACTS = (
 _RUN_COLUMNS = ("namespace", "run", "workflow", "workflow_version", *RUN_FACTS)
 
 
+_ENDS = (None, "completed", "failed", "cancelled")
+
+
 def run_from_row(row: Row) -> Run:
     """Rebuild a run.
 
@@ -74,7 +80,10 @@ def run_from_row(row: Row) -> Run:
         RunDamaged: the row holds what no event could have written.
     """
     try:
-        return convert({**row, "holder": _party(row["holder"])}, Run)
+        run = convert({**row, "holder": _party(row["holder"])}, Run)
+        if run.last_seq < 0 or run.operations < 0 or run.finished_as not in _ENDS:
+            raise ValueError("a value that no command can have written")
+        return run
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise RunDamaged(escape_untrusted(str(row["run"]), limit=200)) from error
 
@@ -101,6 +110,8 @@ async def load_operation(connection: Connection, row: Row | None) -> Operation |
         findings = await connection.fetch_all("read_findings", of) if row["findings"] else ()
         operation = _rebuild(row, attempts, receipts, findings)
         _check_against(row, operation)
+        if operation.compensates is not None:
+            await _check_compensation(connection, operation)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
         return _stand_in(row)
     return operation
@@ -184,11 +195,62 @@ def _check_against(row: Row, operation: Operation) -> None:
         and (described.target is None or type(described.target) is str)
     ):
         raise ValueError("a value is of another type")
+    for facts in (operation.attempts, operation.receipts, operation.findings):
+        # The first attempt has number 0 where nobody announced it.
+        numbers = [fact.number for fact in facts]
+        if numbers and numbers not in _counted_from(len(numbers)):
+            raise ValueError("rows are numbered otherwise")
+    if not (all(map(_is_attempt, operation.attempts)) and all(map(_is_receipt, operation.receipts))):
+        raise ValueError("a value that the schema forbids")
+    if not all(map(is_operation_id, operation.distinct_from)):
+        raise ValueError("a link is no operation's id")
     counted = (len(operation.attempts), len(operation.receipts), len(operation.findings))
     if counted != (row["attempts"], row["receipts"], row["findings"]):
         raise ValueError("rows are missing")
     if row["state"] != state_of(operation, operation.updated_at).value:
         raise ValueError("the facts lead to another state")
+
+
+def _is_attempt(attempt: Attempt) -> bool:
+    """Tell whether an attempt is one that the schema allows, whatever was done to its row since."""
+    is_unannounced = attempt.number == 0
+    return (
+        attempt.generation >= 0
+        and is_unannounced == (attempt.generation == 0)
+        and is_unannounced == (attempt.holder is None)
+        and (attempt.outcome is not Outcome.OPEN or attempt.ended_at is None)
+        and attempt.granted_at <= attempt.lease_until
+    )
+
+
+def _is_receipt(receipt: Receipt) -> bool:
+    """Tell the same of a receipt."""
+    is_evidence = receipt.assurance > Assurance.CLAIMED
+    return (
+        (not is_evidence or receipt.external_id is not None)
+        and (not receipt.is_accepted or (is_evidence and receipt.final and not receipt.is_foreign))
+        and (receipt.satisfies is None or type(from_json(receipt.satisfies)) is dict)
+    )
+
+
+def _counted_from(most: int) -> tuple[list[int], list[int]]:
+    return list(range(1, most + 1)), list(range(most))
+
+
+def misled(operation: Operation) -> Operation:
+    """Give what stands for an operation that refers to what was never there: its links are damaged."""
+    return _stand_in({**dict.fromkeys(_STOOD_FOR), **plain_columns(operation)})
+
+
+async def _check_compensation(connection: Connection, operation: Operation) -> None:
+    """Hold what an operation undoes against the table in which that is looked for.
+
+    Raises:
+        ValueError: they differ.
+    """
+    place = {"namespace": operation.namespace, "operation": operation.id, "original": operation.compensates}
+    if await connection.fetch_one("read_compensation", place) is None:
+        raise ValueError("the operation undoes what it was not begun to undo")
 
 
 def stand_in_for_lost(*, namespace: str, run: str, operation: str, replayed: Operation | None) -> Operation:
@@ -221,10 +283,10 @@ def _stand_in(row: Row) -> Operation:
 
     def text(name: str) -> str:
         value = row[name]
-        return value.decode(errors="replace") if isinstance(value, bytes) else value or ""
+        return value.decode(errors="replace") if isinstance(value, bytes) else str(value or "")
 
     def number(name: str) -> int:
-        return int(row[name]) if isinstance(row[name], int | float) else 0
+        return row[name] if is_instant(row[name]) else 0
 
     at = number("updated_at")
     attempt = Attempt(
@@ -302,9 +364,13 @@ def _attempt(row: Row) -> dict[str, Any]:
     return {**_with_truths(row, Attempt), "holder": holder}
 
 
+TRUTHS = {0: False, 1: True}
+"""What a column that tells true from false may hold; nothing else stands for either."""
+
+
 def _with_truths(row: Row, kind: type[Struct]) -> dict[str, Any]:
     """Give a row in which the 0 and 1 that stand for false and true are these."""
-    return {**row, **{name: bool(row[name]) for name in _truths_of(kind)}}
+    return {**row, **{name: TRUTHS[row[name]] for name in _truths_of(kind)}}
 
 
 @cache

@@ -30,7 +30,7 @@ from counterfoil.store.domain.runs import (
     decide_set_spec,
 )
 from counterfoil.store.domain.states import state_of
-from counterfoil.store.errors import Forbidden
+from counterfoil.store.errors import BodyDamaged, Forbidden
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.presenting import answer_head
 from counterfoil.store.protocol import Connection
@@ -43,7 +43,7 @@ from counterfoil.store.resolving import (
     was_called,
 )
 from counterfoil.store.rows import load_operations, refuse_lost, rows_are_gone, run_from_row
-from counterfoil.store.viewing import Viewer, safe
+from counterfoil.store.viewing import CONTEXT_DAMAGED, Viewer, safe
 from counterfoil.store.weighing import context_of, today_of
 from counterfoil.store.writing import Change, RunPlace, carry_out
 
@@ -114,17 +114,20 @@ class RunKeeping:
     ) -> dict[str, Any]:
         """Begin a run or come back to it; the answer lacks only the first page of the plan."""
         facts = await self.facts(connection, given.run, steps=given.steps, party=situation.party)
-        recorded = await context_of(
-            connection, self._view.namespace, None if facts.run is None else facts.run.context
-        )
-        today = await today_of(
-            connection,
-            self._view.namespace,
-            facts.run,
-            None,
-            None if context is None else context.value,
-            recorded=recorded,
-        )
+        given_today = None if context is None else context.value
+        is_unreadable = False
+        try:
+            recorded = await context_of(
+                connection, self._view.namespace, None if facts.run is None else facts.run.context
+            )
+            today = await today_of(
+                connection, self._view.namespace, facts.run, None, given_today, recorded=recorded
+            )
+        except BodyDamaged:
+            if given.accept_reason is not None:
+                # Nobody can see what it is that would be accepted.
+                raise
+            recorded, today, is_unreadable = None, given_today, True
         drifts = compare_contexts(recorded, today, self._view.policy.drift)
         offered = context
         given = replace(
@@ -147,6 +150,8 @@ class RunKeeping:
             await self._write(connection, facts.run, verdict, bodies, caller, situation)
         is_accepted = verdict.next == "continue" and given.accept_reason is not None
         answer = self._answer(verdict, situation.now.at, facts.operations)
+        if is_unreadable:
+            answer.setdefault("warnings", []).append(CONTEXT_DAMAGED)
         answer["drift"] = drift_shown(
             [drift for drift in drifts if not is_accepted or (is_blocked and drift.drift_class == "block")]
         )

@@ -65,10 +65,14 @@ async def trajectory_of(
     }
     shown = []
     for row in reversed(rows):
-        name, numbers = wanted[row["kind"]]
-        number = json.loads(row["data"])["number"]
-        if number in numbers:
-            shown.append({name: number, "at": rfc3339(row["at"]), "by": _by(json.loads(row["caller"]))})
+        try:
+            name, numbers = wanted[row["kind"]]
+            number = json.loads(row["data"])["number"]
+            if number in numbers:
+                shown.append({name: number, "at": rfc3339(row["at"]), "by": _by(json.loads(row["caller"]))})
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
+            # An event that cannot be read shows nobody; the full history names it.
+            continue
     return shown or None
 
 

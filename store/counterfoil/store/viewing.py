@@ -11,6 +11,7 @@ from counterfoil.store.domain.commands import Caller, Json
 from counterfoil.store.domain.events import EventKind
 from counterfoil.store.domain.instants import Instant, Reading, rfc3339
 from counterfoil.store.domain.model import Assurance, Operation, Party, Run, State, shown_by
+from counterfoil.store.domain.outlook import is_misled
 from counterfoil.store.domain.plan import Step, make_steps
 from counterfoil.store.domain.states import Policy, state_of
 from counterfoil.store.domain.untrusted import escape_untrusted, safe_value
@@ -19,11 +20,12 @@ from counterfoil.store.preparing import Preparer
 from counterfoil.store.presenting import Presenter, body_damaged, body_gone, body_shown, without_none
 from counterfoil.store.protocol import Connection, Database, Row
 from counterfoil.store.resolving import read_body
-from counterfoil.store.rows import load_operations, run_from_row
+from counterfoil.store.rows import load_operations, misled, run_from_row
 from counterfoil.store.weighing import authority_shown, barriers_of
 
 __all__ = [
     "ANSWER_ROOM",
+    "CONTEXT_DAMAGED",
     "Viewer",
     "damage_warning",
     "damaged_shown",
@@ -32,6 +34,7 @@ __all__ = [
     "runs_by_name",
     "safe",
     "size_of",
+    "unread_warnings",
 ]
 
 _MOST_AROUND = 1_000
@@ -66,10 +69,15 @@ class Viewer(Struct, frozen=True, kw_only=True):
     async def step_of(
         self, connection: Connection, operation: Operation, now: Instant, *, party: Party | None = None
     ) -> Step:
-        """Look at an operation among the others of its run that it waits for, as `party` would."""
+        """Look at an operation among the others of its run that it waits for, as `party` would.
+
+        The step's operation is one that is damaged where it waits for what is not there.
+        """
         place = {"namespace": operation.namespace, "run": operation.run}
         row = await connection.fetch_one("read_run", place)
         around = await self._around(connection, operation)
+        if len(around) < _MOST_AROUND and is_misled(operation, {other.key: other for other in around}):
+            operation = misled(operation)
         run = None if row is None else run_from_row(row)
         barriers, authority = await barriers_of(
             connection,
@@ -176,6 +184,7 @@ class Viewer(Struct, frozen=True, kw_only=True):
             "attempt": None if newest is None else newest.number,
             "age_seconds": max(0, now - operation.created_at) // 1_000_000,
             "retry_at": None if step.outlook.retry_at is None else rfc3339(step.outlook.retry_at),
+            "warnings": unread_warnings(step),
         }
         if step.outlook.next == "ask":
             entry.update(authority_shown(step.authority))
@@ -232,6 +241,19 @@ def damage_warning(operation: Operation) -> str:
     )
 
 
+CONTEXT_DAMAGED = (
+    "the context that this was made under, or a body that its authority is weighed upon, is damaged: nothing "
+    "is compared with it and nothing that depends on it is permitted, until a person has run `counterfoil "
+    "verify`, which names it, and restored a backup; the rest can still be used"
+)
+"""What an answer says that shows what it can although a context cannot be read."""
+
+
+def unread_warnings(step: Step) -> list[str] | None:
+    """Warn where what a step is weighed upon is damaged; None where it is not."""
+    return [CONTEXT_DAMAGED] if step.is_unreadable else None
+
+
 def party_of(caller: Caller) -> Party:
     """Give whom a grant to this caller would go to."""
     return Party(principal=caller.principal, conversation=caller.conversation, connection=caller.connection)
@@ -243,14 +265,22 @@ def safe(text: str | None) -> str | None:
 
 
 def history_entry(row: Row) -> dict[str, Any]:
-    """Show one event, bounded and escaped."""
-    return {
-        "seq": row["seq"],
-        "at": rfc3339(row["at"]),
-        "event": row["kind"],
-        "data": safe_value(_told(_event_data(row)), limit=120, items=12, depth=3),
-        "caller": safe_value(json.loads(row["caller"]), limit=80, items=20, depth=2),
-    }
+    """Show one event, bounded and escaped; one that cannot be read is named as damaged."""
+    try:
+        return {
+            "seq": row["seq"],
+            "at": rfc3339(row["at"]),
+            "event": EventKind(row["kind"]).value,
+            "data": safe_value(_told(_event_data(row)), limit=120, items=12, depth=3),
+            "caller": safe_value(json.loads(row["caller"]), limit=80, items=20, depth=2),
+        }
+    except (LookupError, TypeError, ValueError, OverflowError, RecursionError):
+        seq = row["seq"] if isinstance(row["seq"], int) else None
+        return without_none({"seq": seq, "damaged": True, "note": EVENT_DAMAGED})
+
+
+EVENT_DAMAGED = "cannot be read any more: `counterfoil verify` tells what is damaged"
+"""What stands in the place of an event that cannot be read."""
 
 
 def _event_data(row: Row) -> Any:

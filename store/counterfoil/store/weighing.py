@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
@@ -24,6 +25,7 @@ from counterfoil.store.domain.model import ConfiguredGrant, Description, Operati
 from counterfoil.store.domain.outlook import NO_BARRIERS, Barriers
 from counterfoil.store.domain.states import Policy, state_of
 from counterfoil.store.domain.untrusted import safe_value
+from counterfoil.store.errors import BodyDamaged, RowDamaged
 from counterfoil.store.gaps import gap_in
 from counterfoil.store.namespace_log import grant_from_row
 from counterfoil.store.presenting import without_none
@@ -45,15 +47,18 @@ _MOST_SHOWN = 3
 
 
 async def context_of(connection: Connection, namespace: str, digest: str | None) -> dict[str, Json] | None:
-    """Read a context by its digest.
+    """Read a context by its digest; None where none is named. No context is ever removed.
 
     Raises:
-        BodyDamaged: it is not the context that was recorded.
+        BodyDamaged: it is not the context that was recorded, or is gone.
     """
     if digest is None:
         return None
     row = await connection.fetch_one("read_context", {"namespace": namespace, "digest": digest})
-    return None if row is None else json.loads(as_recorded(row["body"], digest, what="a context"))
+    value: dict[str, Json] = json.loads(
+        as_recorded(None if row is None else row["body"], digest, what="a context")
+    )
+    return value
 
 
 async def today_of(
@@ -128,14 +133,20 @@ async def set_up_bench(
 ) -> Bench:
     """Read the grants that may hold in a run: what the configuration no longer gives does not count."""
     rows = await connection.fetch_all("read_grants", {"namespace": namespace, "run": run})
-    given = tuple(
-        grant for row in rows if (grant := grant_from_row(row)).source is not GrantSource.CONFIGURATION
-    )
+    given: list[Grant] = []
+    for row in rows:
+        # One that cannot be read permits nothing; it spoils no other.
+        with suppress(RowDamaged):
+            grant = grant_from_row(row)
+            if grant.source is not GrantSource.CONFIGURATION:
+                given.append(grant)
     contexts = {}
     for digest in {grant.context for grant in given if grant.operation and grant.context}:
-        context = await context_of(connection, namespace, digest)
-        if context is not None:
-            contexts[digest] = context
+        # A grant that was given under a context that is damaged lifts no drift; it spoils no other grant.
+        with suppress(BodyDamaged):
+            context = await context_of(connection, namespace, digest)
+            if context is not None:
+                contexts[digest] = context
     return Bench(
         namespace=namespace,
         policy=policy,
@@ -192,12 +203,44 @@ async def barriers_of(
 ) -> tuple[Barriers, Authority]:
     """Tell what stands in the way of an operation, for plans and checks, as a begin would find it.
 
-    What the caller does not say of today's context counts as it was said last (`today_of`).
+    What the caller does not say of today's context counts as it was said last (`today_of`). What cannot be
+    weighed, since what it is weighed upon is damaged, is `is_unreadable`: a begin is refused.
     `benches` keeps what the operations of one plan share.
     """
-    state = state_of(operation, now)
-    if state.is_settled:
+    if state_of(operation, now).is_settled:
         return NO_BARRIERS, NO_AUTHORITY
+    try:
+        return await _barriers_of(
+            connection,
+            operation,
+            run=run,
+            policy=policy,
+            principal=principal,
+            today=today,
+            now=now,
+            benches=benches,
+        )
+    except BodyDamaged:
+        gap = await gap_in(connection, operation.namespace, operation.run, policy.history_lost_at)
+        return Barriers(has_history_gap=gap(operation), is_unreadable=True), NO_AUTHORITY
+
+
+async def _barriers_of(
+    connection: Connection,
+    operation: Operation,
+    *,
+    run: Run | None,
+    policy: Policy,
+    principal: str,
+    today: Mapping[str, Json] | None,
+    now: Instant,
+    benches: dict[tuple[str | None, ...], Bench] | None,
+) -> tuple[Barriers, Authority]:
+    """Tell what stands in the way of an operation that is not settled.
+
+    Raises:
+        BodyDamaged: a context or the args that it is weighed upon.
+    """
     namespace = operation.namespace
     recorded = None if run is None else run.context
     if recorded is None and operation.newest is not None:

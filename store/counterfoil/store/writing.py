@@ -12,10 +12,12 @@ from counterfoil.store.domain.commands import Caller
 from counterfoil.store.domain.events import Event, EventKind
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.model import Operation, Party, Run
-from counterfoil.store.errors import JournalUnavailable
+from counterfoil.store.domain.untrusted import escape_untrusted
+from counterfoil.store.errors import JournalUnavailable, RunDamaged
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.protocol import Connection
 from counterfoil.store.rows import save_operation, save_run
+from counterfoil.store.statements import StatementRefused
 from counterfoil.store.stored_json import to_json
 
 __all__ = ["Change", "RunPlace", "carry_out", "caller_text", "under_assumptions"]
@@ -209,7 +211,11 @@ async def carry_out(
     for change in changes:
         if change.events:
             await save_operation(connection, change.before, change.after, now)
-    await connection.execute_many("append_event", rows)
+    try:
+        await connection.execute_many("append_event", rows)
+    except StatementRefused as error:
+        # The run's row says that the log ends before it does: only a row that was changed does.
+        raise RunDamaged(escape_untrusted(place.run, limit=200)) from error
     said = "".join(str(row["data"]) for row in rows)
     # A body that no event refers to is nobody's: a payload worded anew, or one that was pruned.
     kept = [

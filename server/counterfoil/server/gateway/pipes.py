@@ -6,30 +6,37 @@ which costs more than the message itself. Here whoever sends writes, and whoever
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 import anyio
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
+from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
 from counterfoil.server.gateway.programs import Program
 from counterfoil.server.lines import ClientGone, LineReader, LineWriter
 from counterfoil.server.logs import logger
 from counterfoil.server.stdio_streams import Incoming, MessageStream
+from counterfoil.server.wire import answered_id
 
-__all__ = ["ended_in_order", "speaking"]
+__all__ = ["UNREADABLE", "ended_in_order", "speaking"]
 
 _FLUSHING_SECONDS = 0.5
 """How long what was sent last may take to get into the pipe."""
 _ENDING_SECONDS = 2.0
 """How long a program may take to end once its stdin has, and once more after SIGTERM."""
 _LOOKING_SECONDS = 0.01
+UNREADABLE: Final = object()
+"""The data of the error that ends a call whose answer cannot be read: no server can say this."""
 _LONGEST_LINE = 1 << 40
 """A result of any size goes through: what bounds it is the server's own."""
 
 
 class _FromProgram(Incoming):
-    """What the program says, message by message; a line that is none is given as the error that it is."""
+    """What the program says, message by message; a line that is none is given as the error that it is.
+
+    The SDK drops such an error. Where the line tells which call it answers, that call is ended instead: its
+    effect may have happened, and nothing else will come.
+    """
 
     def __init__(self, descriptor: int, *, ended: anyio.Event) -> None:
         self._lines = LineReader(descriptor, longest=_LONGEST_LINE)
@@ -46,8 +53,13 @@ class _FromProgram(Incoming):
                 jsonrpc_message_adapter.validate_json(line.decode(errors="replace"), by_name=False)
             )
         except ValueError as error:
-            logger.info("a server said what is no JSON-RPC message")
-            return error
+            answered = answered_id(line)
+            if answered is None:
+                logger.info("a server said what is no JSON-RPC message")
+                return error
+            logger.info("a server gave an answer that cannot be read")
+            problem = ErrorData(code=INTERNAL_ERROR, message="its answer cannot be read", data=UNREADABLE)
+            return SessionMessage(JSONRPCError(jsonrpc="2.0", id=answered, error=problem))
 
 
 class _ToProgram(MessageStream):

@@ -20,6 +20,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from msgspec import Struct
 from pydantic import TypeAdapter, ValidationError
 
+from counterfoil.server.gateway.pipes import UNREADABLE
 from counterfoil.server.gateway.servers import ServerSpec, Unreachable
 from counterfoil.server.gateway.transports import Opened, Transport
 from counterfoil.server.logs import logger
@@ -249,7 +250,7 @@ class Upstream:
             MCPError: the server's error, a time-out (REQUEST_TIMEOUT), or the connection's end
                 (CONNECTION_CLOSED).
             Unreachable: nothing was sent.
-            BadAnswer: a result that does not fit the protocol.
+            BadAnswer: a result that does not fit the protocol, or an answer that cannot be read.
         """
         client = await self.connected()
         self._in_flight += 1
@@ -265,6 +266,8 @@ class Upstream:
                 shape.validate_python(result, by_name=False)
             return result
         except MCPError as error:
+            if error.error.data is UNREADABLE:
+                raise BadAnswer(f"the answer of {self.name} cannot be read") from None
             # Over HTTP a server that was started again knows nothing of the session: the next call makes one.
             self._is_suspect |= self.spec.url is not None and error.error.code == types.INVALID_REQUEST
             raise

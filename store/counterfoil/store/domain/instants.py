@@ -7,20 +7,25 @@ as they went out, so that an `as_of` copied by a caller is the instant that it w
 import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from counterfoil.store.domain.patterns import lazy_pattern
 from counterfoil.store.errors import InvalidArgument
 
-__all__ = ["Instant", "Reading", "micros", "parse_rfc3339", "rfc3339", "seconds"]
-
-Instant = int
-"""Microseconds since 1970-01-01T00:00:00Z."""
+__all__ = ["Instant", "Reading", "is_instant", "micros", "parse_rfc3339", "rfc3339", "seconds"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_UTC = _EPOCH.replace(tzinfo=None)
 """Without its zone, which is written at a third of the cost."""
+_FIRST = -62_135_596_800_000_000
+_LAST = 253_402_300_799_999_999
+"""What RFC 3339 can name: the years 1 to 9999. Nothing that is stored lies outside it."""
+
+Instant = Annotated[int, Meta(ge=_FIRST, le=_LAST)]
+"""Microseconds since 1970-01-01T00:00:00Z."""
+
 _RFC3339 = lazy_pattern(
     r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(?:\.(\d{1,12}))?(?:([Zz])|([+-]\d{2}:\d{2}))", re.ASCII
 )
@@ -39,6 +44,11 @@ class Reading(Struct, frozen=True, kw_only=True):
     boot: str | None = None
 
 
+def is_instant(value: object) -> bool:
+    """Tell whether a value can be an instant at all."""
+    return type(value) is int and _FIRST <= value <= _LAST
+
+
 def micros(duration_seconds: float) -> int:
     """Turn seconds into whole microseconds."""
     return round(duration_seconds * 1_000_000)
@@ -51,8 +61,8 @@ def seconds(duration: int) -> float:
 
 
 def rfc3339(instant: Instant) -> str:
-    """Write an instant as RFC 3339 in UTC, microseconds included."""
-    whole, rest = divmod(instant, 1_000_000)
+    """Write an instant as RFC 3339 in UTC, microseconds included; beyond its years, its first or last one."""
+    whole, rest = divmod(max(_FIRST, min(instant, _LAST)), 1_000_000)
     return f"{_to_the_second(whole)}.{rest:06d}Z"
 
 

@@ -4,8 +4,9 @@ Nothing in these classes depends on the present; what does (state, settle time, 
 """
 
 from enum import IntEnum, StrEnum
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from counterfoil.store.domain.enumerations import at_hand
 from counterfoil.store.domain.instants import Instant
@@ -226,7 +227,7 @@ class Attempt(Struct, frozen=True, kw_only=True):
     retryable: bool = True
     retry_at: Instant | None = None
     error: str | None = None
-    set_back: int = 0
+    set_back: Annotated[int, Meta(ge=0, le=2**62)] = 0
     context: str | None = None
     workflow_version: str | None = None
     grant_id: str | None = None
@@ -355,7 +356,7 @@ class Operation(Struct, frozen=True, kw_only=True):
     dispute: Dispute | None = None
     acknowledged_at: Instant | None = None
     settle_restart_at: Instant | None = None
-    set_back: int = 0
+    set_back: Annotated[int, Meta(ge=0, le=2**62)] = 0
     clock_boot: str | None = None
     clock_offset: int | None = None
     clock_at: Instant | None = None

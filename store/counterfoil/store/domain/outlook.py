@@ -9,7 +9,7 @@ from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.model import Operation, Party, Repeat, Run, State
 from counterfoil.store.domain.states import Policy, is_repeatable, is_unresolved, live_attempt, state_of
 
-__all__ = ["NO_BARRIERS", "Barriers", "Outlook", "attempts_used_up", "gate", "outlook"]
+__all__ = ["NO_BARRIERS", "Barriers", "Outlook", "attempts_used_up", "gate", "is_misled", "outlook"]
 
 _CANNOT_SUCCEED = frozenset((State.TIMED_OUT, State.CANCELLED, State.COMPENSATED))
 
@@ -26,13 +26,14 @@ class Barriers(Struct, frozen=True, kw_only=True):
     """What stands in the way from outside the operation itself, until a person lifts it.
 
     `authority` is the reason of the `ask`; `more_attempts` is how many a person permitted beyond the limit
-    that no attempt was made under yet.
+    that no attempt was made under yet. `is_unreadable`: what the rest is weighed upon is damaged.
     """
 
     has_history_gap: bool = False
     is_blocked_by_drift: bool = False
     authority: str | None = None
     more_attempts: int = 0
+    is_unreadable: bool = False
 
 
 NO_BARRIERS = Barriers()
@@ -77,9 +78,11 @@ def outlook(
         if is_unresolved(operation):
             return Outlook(next="ask", reason="unresolved")
         return Outlook(next="reconcile", reason="in_doubt")
-    return gate(operation, now=now, run=run, dependencies=dependencies, barriers=barriers) or Outlook(
-        next="begin", reason=_reason_to_begin(operation, state)
-    )
+    barred = gate(operation, now=now, run=run, dependencies=dependencies, barriers=barriers)
+    if barred is None and barriers.is_unreadable:
+        # A begin would be refused, and nobody can tell what it would have been weighed upon.
+        return Outlook(next="reconcile", reason="in_doubt")
+    return barred or Outlook(next="begin", reason=_reason_to_begin(operation, state))
 
 
 def gate(
@@ -125,6 +128,27 @@ def _cannot_succeed(
     if state is not State.PLANNED or key in seen:
         return False
     return any(_cannot_succeed(other, now, dependencies, seen | {key}) for other in operation.depends_on)
+
+
+def is_misled(operation: Operation, by_key: Mapping[str, Operation]) -> bool:
+    """Tell whether an operation waits for what is not there, or for itself: no begin can have recorded that.
+
+    `by_key` holds all that it waits for, directly or not, as far as that is there.
+    """
+    if not operation.depends_on:
+        return False
+    if not all(key in by_key for key in operation.depends_on):
+        return True
+    seen: set[str] = set()
+    waiting = list(operation.depends_on)
+    while waiting:
+        key = waiting.pop()
+        if key == operation.key:
+            return True
+        if key not in seen and key in by_key:
+            seen.add(key)
+            waiting += by_key[key].depends_on
+    return False
 
 
 def _has_succeeded(operation: Operation | None, now: Instant) -> bool:

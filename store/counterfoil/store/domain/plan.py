@@ -19,7 +19,8 @@ _RANKS = {"reconcile": 0, "ask": 1, "begin": 2, "stop": 2, "wait": 3, "skip": 4}
 class Step(Struct, frozen=True, kw_only=True):
     """One operation as the plan shows it. `rank` and position give its place in the plan.
 
-    `duplicates` are what it may be a second one of, where that stops it.
+    `duplicates` are what it may be a second one of, where that stops it. `is_unreadable`: the context that
+    it was made under, or what its authority is weighed upon, is damaged.
     """
 
     operation: Operation
@@ -27,6 +28,7 @@ class Step(Struct, frozen=True, kw_only=True):
     outlook: Outlook
     authority: Authority = NO_AUTHORITY
     duplicates: tuple[Lookalike, ...] = ()
+    is_unreadable: bool = False
 
     @property
     def rank(self) -> int:
@@ -84,6 +86,7 @@ def make_steps(
             ),
             authority=(authorities or {}).get(operation.id, NO_AUTHORITY),
             duplicates=arrived[operation.id],
+            is_unreadable=barriers(operation).is_unreadable,
         )
         for operation in operations
     ]

@@ -35,8 +35,13 @@ def _escape(found: re.Match[str]) -> str:
     return f"\\u{code:04x}" if code < 0x1_0000 else f"\\U{code:08x}"
 
 
-def escape_untrusted(text: str, *, limit: int) -> str:
-    """Escape `text` and cut it to at most `limit` characters, with a note of how many were left out."""
+def escape_untrusted(text: object, *, limit: int) -> str:
+    """Escape `text` and cut it to at most `limit` characters, with a note of how many were left out.
+
+    What a damaged row holds in the place of a text is shown as one.
+    """
+    if not isinstance(text, str):
+        text = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
     if len(text) <= limit:
         if text.isascii() and text.isprintable():
             return text

@@ -1,6 +1,6 @@
 -- name: read_journal
--- Exactly one row: the journal's own identity.
-SELECT id, created_at, secret FROM journal WHERE only = 1;
+-- Exactly one row: the journal's own identity. Garbled text comes as bytes.
+SELECT id, created_at, secret, backed_up_at FROM journal WHERE only = 1;
 
 -- name: read_run
 -- At most one row. Garbled text comes as bytes.
@@ -599,7 +599,7 @@ VALUES (:namespace, :run, :digest, :body, :stored_at)
 ON CONFLICT DO NOTHING;
 
 -- name: read_body
--- At most one row.
+-- At most one row. Garbled text comes as bytes.
 SELECT body FROM bodies WHERE namespace = :namespace AND run = :run AND digest = :digest;
 
 -- name: save_context
@@ -609,7 +609,7 @@ VALUES (:namespace, :digest, :body, :stored_at)
 ON CONFLICT DO NOTHING;
 
 -- name: read_context
--- At most one row.
+-- At most one row. Garbled text comes as bytes.
 SELECT body FROM contexts WHERE namespace = :namespace AND digest = :digest;
 
 -- name: save_external_id
@@ -636,6 +636,11 @@ LIMIT 20;
 INSERT INTO compensations (namespace, original, run, operation)
 VALUES (:namespace, :original, :run, :operation)
 ON CONFLICT DO NOTHING;
+
+-- name: read_compensation
+-- One row where an operation was begun to undo this one.
+SELECT operation FROM compensations
+WHERE namespace = :namespace AND original = :original AND operation = :operation;
 
 -- name: compensators
 -- Every operation that was begun to undo one.
@@ -763,14 +768,14 @@ WHERE namespace = :namespace AND (grant_id, operation) IN (
 
 -- name: audit_bodies
 -- As bodies_page, for whoever tells what is damaged. Garbled text comes as bytes.
-SELECT digest, body FROM bodies
+SELECT digest, body, stored_at FROM bodies
 WHERE namespace = :namespace AND run = :run AND digest > :after
 ORDER BY digest
 LIMIT :most;
 
 -- name: audit_contexts
 -- A stretch of the contexts of a namespace by digest. Garbled text comes as bytes.
-SELECT digest, body FROM contexts
+SELECT digest, body, stored_at FROM contexts
 WHERE namespace = :namespace AND digest > :after
 ORDER BY digest
 LIMIT :most;

@@ -3,7 +3,7 @@
 -- name: read_journal
 -- Exactly one row: the journal's own identity.
 -- Differs because ONLY is a reserved word and has to be quoted.
-SELECT id, created_at, secret FROM journal WHERE "only" = 1;
+SELECT id, created_at, secret, backed_up_at FROM journal WHERE "only" = 1;
 
 -- name: read_backup
 -- One row: the moment of the backup that this is, null where it is a journal in use.
