@@ -761,6 +761,16 @@ def test_explain_says_why_a_request_that_a_rule_names_is_left_alone(client: Clie
     assert told["programs"][0]["rule"] == "left alone: this request only reads (default rule: curl)"
 
 
+def test_explain_and_the_hook_see_the_same(client: Client):
+    for command in ('gi"t" push', "g\\it push", "x=sh; git pu$x"):
+        client.environment["COUNTERFOIL_RUN"] = command
+        is_effect = client.ask("hook", "explain", command)["is_effect"]
+        assert is_effect is ("$x" not in command)
+        client.before(command)
+        found = client.ask("find", "--run", command).get("operations", [])
+        assert [one["action"] for one in found] == ["git.push"] * is_effect
+
+
 def test_explain_says_what_would_happen_and_why(client: Client):
     client.does("git push -u origin main")
     client.environment["COUNTERFOIL_CONVERSATION"] = client.session

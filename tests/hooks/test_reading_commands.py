@@ -1,5 +1,6 @@
 """Which programs a command runs, which of them are effects, and what tells one effect from the next."""
 
+import json
 import time
 from itertools import product
 from pathlib import Path
@@ -845,6 +846,34 @@ def test_the_first_look_leaves_the_everyday_alone():
     assert is_candidate(b'{"tool_name": "mcp__github__create_issue"}', ())
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "g\\it push",
+        "gi''t push",
+        'gi"t" push',
+        "git 'pu'sh",
+        'git pu"sh"',
+        "\\git\tpush",
+        "git \\\n  push",
+        "$'git' pu$'sh'",
+        'gi$"t" push',
+        'c"ur"l -d a=1 https://example.org',
+        'ku"bectl" apply -f k.yaml',
+        '"http" POST example.org a=1',
+        "ht'tp'\tPOST example.org a=1",
+        "mail\t-s hello bob",
+        ["git", "push"],
+        ["http", "POST", "example.org", "a=1"],
+    ],
+)
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
+def test_the_first_look_sees_whatever_the_closer_one_takes_for_an_effect(command, separators):
+    assert call(command) is not None
+    sent = json.dumps({"tool_name": "Bash", "tool_input": {"command": command}}, separators=separators)
+    assert is_candidate(sent.encode(), ())
+
+
 def test_the_first_look_finds_the_words_of_the_operators_rules_or_looks_closer():
     assert configured_words(b'journal = "x"\n') == ()
     assert configured_words(b'[[effects.commands]]\nprogram = "deploy.sh"\nwords = ["up"]\n') == (
@@ -855,3 +884,4 @@ def test_the_first_look_finds_the_words_of_the_operators_rules_or_looks_closer()
     assert configured_words(b"[[effects.commands]]\nprogram = 'deploy.sh'\n") is None
     assert configured_words(b'[effects]\ncommands = [{ program = "x" }]\n') is None
     assert configured_words(b'[[effects.tools]]\ntool = "*"\n') is None
+    assert is_candidate(b'{"tool_name":"Bash","tool_input":{"command":"depl\'oy.sh\' up"}}', (b"deploy.sh",))

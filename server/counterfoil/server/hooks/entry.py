@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["CALL_EVENTS", "FLAGS", "run_hook"]
+__all__ = ["CALL_EVENTS", "FLAGS", "looks_like_effect", "run_hook"]
 
 CALL_EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionDenied")
 SESSION_EVENTS = ("SessionStart", "PreCompact", "Stop")
@@ -50,7 +50,7 @@ def run_hook(words: "Sequence[str]") -> int | None:
 
         dialect, raw = dialect_of(words[0], raw)
     if words[0] in CALL_EVENTS:
-        if not raw or not _is_candidate(raw, flags):
+        if not raw or not looks_like_effect(raw, flags):
             return 0
     elif not _has_journal(flags):
         return 0
@@ -105,7 +105,8 @@ def _stdin() -> bytes | None:
     return b"".join(parts)
 
 
-def _is_candidate(raw: bytes, flags: "Mapping[str, str | None]") -> bool:
+def looks_like_effect(raw: bytes, flags: "Mapping[str, str | None]") -> bool:
+    """Take the first look at what came: whoever says what a hook does has to take it as well."""
     from counterfoil.server.hooks.first_look import configured_words, is_candidate
 
     words: tuple[bytes, ...] | None = ()

@@ -31,9 +31,16 @@ _STANDING: Mapping[State, tuple[str, str]] = {
 }
 
 
-def explained(event: HookEvent, rules: EffectRules, *, own: EffectRules) -> dict[str, Any]:
-    """Give what each program of a command is, or what a tool is, and the rule that says so."""
+def explained(
+    event: HookEvent, rules: EffectRules, *, own: EffectRules, is_seen: bool = True
+) -> dict[str, Any]:
+    """Give what each program of a command is, or what a tool is, and the rule that says so.
+
+    `is_seen` off: a hook's first look does not find the words of a rule, and nothing looks closer.
+    """
     call = call_of(event, rules)
+    if call is not None and not is_seen:
+        return {"is_effect": False, "why": "the words of no rule stand in it as it is written"}
     told: dict[str, Any] = {"is_effect": call is not None}
     if event.is_shell:
         script = script_of(event)

@@ -92,7 +92,11 @@ def word_of(node: Any, known: Known = _NOTHING, *, is_quoted: bool = False) -> W
         case "string" | "translated_string":
             return _text_of(node, known, start=source.index('"') + 1, end=-1)
         case "concatenation" | "command_name":
-            parts = [word_of(child, known, is_quoted=is_quoted) for child in node.children]
+            parts = [
+                word_of(child, known, is_quoted=is_quoted)
+                for child in node.children
+                if not _is_translating(child)
+            ]
             return _joined(parts)
         case kind if kind in _DYNAMIC:
             found = _filled(node, known)
@@ -135,6 +139,12 @@ def _text_of(
     # As written, so that what is escaped in it stays apart from what is not; known values stand in it.
     written = "".join(_escaped(part.text) if part.is_static else part.text for part in parts)
     return Word(written, is_static=False, reads=_joined(parts).reads)
+
+
+def _is_translating(node: Any) -> bool:
+    """Tell whether a node is the `$` of `$"…"` inside a word, of which nothing is left."""
+    behind = node.next_sibling
+    return node.type == "$" and behind is not None and behind.type == "string"
 
 
 def _is_split(text: str) -> bool:
