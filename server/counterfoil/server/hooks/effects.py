@@ -1,7 +1,6 @@
 """Tells which programs of a command are effects, and what makes each the one that it is."""
 
 import os
-import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -24,9 +23,9 @@ from counterfoil.server.hooks.told import (
     pairs_of,
     told_env,
 )
-from counterfoil.store.domain.patterns import matches_glob
+from counterfoil.server.hooks.unread import is_word, open_rule, rule_around, sends_openly
 
-__all__ = ["Effect", "effects_of", "only_reads", "rule_for"]
+__all__ = ["Effect", "effects_of", "only_reads", "rule_for", "unread_rule"]
 
 _LEAVES_ALONE = one_of(
     "cd pushd popd echo printf true false : test [ [[ ls pwd export set cat head tail date which type hash",
@@ -92,12 +91,12 @@ def effects_of(script: Script, rules: EffectRules) -> tuple[Effect, ...]:
     made: dict[str, str | None] = {}
     for invocation in script.invocations:
         rule = rule_for(invocation, rules)
-        if _is_unread(invocation):
-            effect = _unread_effect(invocation, script, rules)
-        else:
-            effect = (
-                None if rule is None else _effect(invocation, rule, script, rules, made, is_known=is_known)
-            )
+        unread = unread_rule(invocation, rule, script, rules)
+        effect: Effect | None = None
+        if unread is not None:
+            effect = _unread_effect(invocation, unread, script)
+        elif rule is not None and not _is_unread(invocation):
+            effect = _effect(invocation, rule, script, made, is_known=is_known)
         if effect is not None:
             found.append(effect)
         is_known = is_known and (effect is not None or _leaves_alone(invocation))
@@ -144,7 +143,7 @@ def rule_for(invocation: Invocation, rules: EffectRules) -> CommandRule | None:
     if not program:
         return None
     for rule in rules.commands:
-        if _is_word(program, rule.program) and _fits(invocation, rule):
+        if is_word(program, rule.program) and _fits(invocation, rule):
             return rule if rule.effect else None
     return None
 
@@ -160,23 +159,17 @@ def _fits(invocation: Invocation, rule: CommandRule) -> bool:
     plain = [word for word in plain if not word.text.startswith("+")]
     if len(plain) < len(rule.words):
         return False
-    if not all(_is_word(word.text, wanted) for word, wanted in zip(plain, rule.words, strict=False)):
+    if not all(is_word(word.text, wanted) for word, wanted in zip(plain, rule.words, strict=False)):
         return False
     if any(has_option(words, option) for option in rule.unless):
         return False
     return not rule.needs or any(has_option(words, option) for option in rule.needs)
 
 
-def _is_word(text: str, wanted: str) -> bool:
-    """Tell whether a word is the one that a rule wants, or one of several: `create|new`."""
-    return any(matches_glob(text, one) for one in wanted.split("|"))
-
-
 def _effect(
     invocation: Invocation,
     rule: CommandRule,
     script: Script,
-    rules: EffectRules,
     made: Mapping[str, str | None],
     *,
     is_known: bool,
@@ -196,9 +189,7 @@ def _effect(
     if rule.form == "http":
         request = read_request(invocation)
         if request is None:
-            # Its options may stand in variables that the same command fills.
-            is_open = not all(word.is_static for word in invocation.words) and bool(script.assigned)
-            return _unread_effect(invocation, script, rules) if is_open else None
+            return None
         around = tuple(word for part in invocation.fed_by for word in (*part.words[1:], *_input(part)))
         words = (*request.bodies, *_input(invocation), *around)
         sent: dict[str, Any] = {**request.sent, **{name: call[name] for name in _AROUND if name in call}}
@@ -322,17 +313,25 @@ def _is_unread(invocation: Invocation) -> bool:
     return invocation.is_fed or not invocation.words[0].is_static
 
 
-def _unread_effect(invocation: Invocation, script: Script, rules: EffectRules) -> Effect | None:
-    """Give the effect that may be in what cannot be read; None where no rule's words stand around it.
+def unread_rule(
+    invocation: Invocation, rule: CommandRule | None, script: Script, rules: EffectRules
+) -> CommandRule | None:
+    """Give the rule by which a program may be an effect that only the running shell can tell; None: by none.
+
+    `rule` is the one by which it is an effect as it is written.
+    """
+    if _is_unread(invocation):
+        return rule_around(invocation, script, rules)
+    if rule is None:
+        return open_rule(invocation, script, rules)
+    return rule if sends_openly(invocation, script) and only_reads(invocation, rule) else None
+
+
+def _unread_effect(invocation: Invocation, rule: CommandRule, script: Script) -> Effect:
+    """Give the effect that may be in what cannot be read.
 
     Its end tells nothing, and nothing is known of what it would send.
     """
-    words = [*invocation.words, *(word for part in invocation.fed_by for word in part.words[1:])]
-    texts = [word.text for word in words]
-    texts += [part.stdin.text for part in (invocation, *invocation.fed_by) if part.stdin is not None]
-    rule = _rule_around(" ".join((*texts, *script.assigned)), rules)
-    if rule is None:
-        return None
     call = _canonical(invocation)
     return Effect(
         rule=rule,
@@ -346,25 +345,6 @@ def _unread_effect(invocation: Invocation, script: Script, rules: EffectRules) -
         is_readable=False,
         own=call,
     )
-
-
-def _rule_around(text: str, rules: EffectRules) -> CommandRule | None:
-    """Give the rule whose words all stand in a text."""
-    found = set(re.findall(r"[\w.-]+", re.sub(r"\w+://", " ", text)))
-    for rule in rules.commands:
-        if not rule.effect or not found.intersection(rule.program.split("|")):
-            continue
-        if not all(word == "*" or found.intersection(word.split("|")) for word in rule.words):
-            continue
-        if rule.form == "http" and not re.search(
-            r"(?:^|\s)(?:-[a-zA-Z]*[dFTX]\b|--(?:data|form|json|upload|request|post|method|body))"
-            r"|\b(?:POST|PUT|PATCH|DELETE)\b",
-            text,
-        ):
-            continue
-        if not rule.needs or any(need.partition("=")[0] in text for need in rule.needs):
-            return rule
-    return None
 
 
 def _canonical(invocation: Invocation) -> dict[str, Any]:

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from counterfoil.server.hooks.call import Call, call_of, identity_of, script_of
-from counterfoil.server.hooks.effects import Effect, only_reads, rule_for
+from counterfoil.server.hooks.effects import Effect, only_reads, rule_for, unread_rule
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.journaling import HookJournal
 from counterfoil.server.hooks.rules.rule import CommandRule, EffectRules
 from counterfoil.server.hooks.rules.tools import OWN_TOOLS
 from counterfoil.server.hooks.shell.secret_words import shown_words
-from counterfoil.server.hooks.shell.walking import Invocation
+from counterfoil.server.hooks.shell.walking import Invocation, Script
 from counterfoil.store.attending_calls import HeldAttempt
 from counterfoil.store.domain.model import State
 
@@ -45,14 +45,18 @@ def explained(
     if event.is_shell:
         script = script_of(event)
         told["understood"] = script is not None and script.is_whole
-        told["programs"] = [
-            {
-                "program": shown_words(invocation.program, invocation.words),
-                "folder": invocation.folder,
-                "rule": _rule_told(invocation, rule_for(invocation, rules), own),
-            }
-            for invocation in (() if script is None else script.invocations)
-        ]
+        told["programs"] = (
+            []
+            if script is None
+            else [
+                {
+                    "program": shown_words(invocation.program, invocation.words),
+                    "folder": invocation.folder,
+                    "rule": _rule_told(invocation, script, rules, own),
+                }
+                for invocation in script.invocations
+            ]
+        )
     elif call is None:
         told["why"] = (
             "it is one of Counterfoil's own"
@@ -69,12 +73,20 @@ def explained(
     return {name: value for name, value in told.items() if value is not None}
 
 
-def _rule_told(invocation: Invocation, rule: CommandRule | None, own: EffectRules) -> str:
+def _rule_told(invocation: Invocation, script: Script, rules: EffectRules, own: EffectRules) -> str:
+    rule = rule_for(invocation, rules)
+    unread = unread_rule(invocation, rule, script, rules)
+    if unread is not None:
+        return f"an effect, as far as can be told before it runs ({_named(unread, own)})"
     if rule is None:
         return "left alone"
-    words = " ".join((rule.program, *rule.words))
-    told = f"{'your rule' if rule in own.commands else 'default rule'}: {words}"
+    told = _named(rule, own)
     return f"left alone: this request only reads ({told})" if only_reads(invocation, rule) else told
+
+
+def _named(rule: CommandRule, own: EffectRules) -> str:
+    words = " ".join((rule.program, *rule.words))
+    return f"{'your rule' if rule in own.commands else 'default rule'}: {words}"
 
 
 def _effect_told(effect: Effect) -> dict[str, Any]:
