@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from counterfoil.server.hooks.files import digest_of_text, digests_of, names_any
-from counterfoil.server.hooks.git_push import read_push
+from counterfoil.server.hooks.git_push import Pushed, read_push
 from counterfoil.server.hooks.http_request import read_request
 from counterfoil.server.hooks.rules.rule import CommandRule, EffectRule, EffectRules
 from counterfoil.server.hooks.shell.options import has_option, one_of, plain_words, values_before
@@ -65,7 +65,8 @@ class Effect(Struct, frozen=True, kw_only=True):
     may have named the target, `words` those that tell what is done. `reference` is what the performing system
     calls what is sent as it stands now, `invocation` the program of the shell that performs it.
     `is_known` off: the call makes what it sends. `is_readable` off: what it sends cannot be found at all.
-    `own` is what its own words say, whatever stands around it and whatever state goes with it.
+    `own` is what its own words say, whatever stands around it and whatever state goes with it. `pushed` is
+    what a push sends, `pieces` are the pushes of its refs, each as it would be alone, where it has several.
     """
 
     rule: EffectRule
@@ -82,6 +83,13 @@ class Effect(Struct, frozen=True, kw_only=True):
     is_known: bool = True
     is_readable: bool = True
     own: Any = None
+    pushed: Pushed | None = None
+    pieces: "tuple[Effect, ...]" = ()
+
+    @property
+    def is_wide(self) -> bool:
+        """Tell whether it reaches more of its target than can be told one by one."""
+        return self.pushed is not None and self.pushed.is_wide
 
 
 def effects_of(script: Script, rules: EffectRules) -> tuple[Effect, ...]:
@@ -203,21 +211,11 @@ def _effect(
         }
     elif rule.form == "git-push":
         pushed = read_push(invocation)
+        told["pushed"] = pushed
         if pushed is None or not is_place_told(invocation):
             told |= {"target": None, "sent": call, "is_known": False, "is_readable": False}
         else:
-            refs = [{"ref": ref, "commit": commit} for ref, commit in pushed.refs]
-            told |= {
-                "target": pushed.target,
-                "sent": {"remote": pushed.remote, "refs": [ref for ref, _ in pushed.refs]},
-                "state": refs,
-                "names": pushed.names,
-                "reference": pushed.commit,
-                "lookup": f"git ls-remote {pushed.remote} {' '.join(ref for ref, _ in pushed.refs)}: it "
-                f"happened "
-                f"when what was pushed stands there "
-                f"({pushed.commit if is_known else 'the commit of this call'})",
-            }
+            told |= _of_push(pushed, is_known=is_known)
     else:
         words = tuple(
             word for part in (invocation, *invocation.fed_by) for word in (*part.words[1:], *_input(part))
@@ -239,15 +237,41 @@ def _effect(
             read = read_states(rule.state, invocation)
             told["state"] = {**(told["state"] or {}), **(read or {})} or None
             told["is_readable"] = told["is_readable"] and read is not None
-    told["own"] = told["sent"]
+    told.setdefault("is_readable", True)
     told["is_known"] = told["is_known"] or _is_self_contained(invocation, rule, told, script)
+    beside: dict[str, Any] = {}
     if not told["is_known"]:
         # What is sent is made by this very call: it is told apart by all that the call does, and out of what.
-        told["sent"] = {"of": told["sent"], "in": [_canonical(part) for part in script.invocations]}
+        beside = {"in": [_canonical(part) for part in script.invocations]}
         made_from = _made_from(invocation, script)
         if made_from:
-            told["sent"]["from"] = made_from
-    return Effect(**told)
+            beside["from"] = made_from
+    pushed = told.get("pushed")
+    by_ref = pushed.by_ref if pushed is not None and told["is_readable"] and len(pushed.refs) > 1 else ()
+    pieces = tuple(
+        _made(told | {"pushed": one} | _of_push(one, is_known=told["is_known"]), beside) for one in by_ref
+    )
+    return _made(told | {"pieces": pieces}, beside)
+
+
+def _made(told: dict[str, Any], beside: dict[str, Any]) -> Effect:
+    """Give an effect by what its words say; `beside` is what the call does with it, where that counts."""
+    own = told["sent"]
+    return Effect(**told | {"own": own, "sent": {"of": own, **beside} if beside else own})
+
+
+def _of_push(pushed: Pushed, *, is_known: bool) -> dict[str, Any]:
+    """Give what makes a push the one that it is."""
+    refs = [ref for ref, _ in pushed.refs]
+    return {
+        "target": pushed.target,
+        "sent": {"remote": pushed.remote, "refs": refs},
+        "state": [{"ref": ref, "commit": commit} for ref, commit in pushed.refs],
+        "names": pushed.names,
+        "reference": pushed.commit,
+        "lookup": f"git ls-remote {pushed.remote} {' '.join(refs)}: it happened when what was pushed stands "
+        f"there ({pushed.commit if is_known else 'the commit of this call'})",
+    }
 
 
 def _made_from(invocation: Invocation, script: Script) -> dict[str, str]:
