@@ -464,18 +464,60 @@ def test_a_secret_that_only_an_option_tells_is_neither_kept_nor_shown(client: Cl
 )
 def test_whatever_a_client_sends_the_call_goes_on(client: Client, event: str, raw: bytes):
     said = client.send(event, raw)
-    assert (said.code, said.out) == (0, "")
+    assert said.code == 0
+    assert bool(said.out) is (raw == b"git push" and event.endswith(("ToolUse", "ToolUseFailure")))
+    assert "permissionDecision" not in said.out
 
 
-def test_huge_and_garbled_events_go_on_too(client: Client):
+UNDECODABLE = (
+    b'{"hook_event_name": "PreToolUse", "tool_input": {"command": "git push ' + b"x" * 34_000_000,
+    b'{"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "git push", "n": 1',
+    b'{"hook_event_name": "PreToolUse", "tool_input": {"command": "git push"}, "n": %s}' % (b"1" * 5_000),
+    b'{"hook_event_name": "PreToolUse", "a": ' * 100_000 + b'"git push"',
+)
+
+
+@pytest.mark.parametrize("is_strict", [False, True])
+def test_an_event_that_cannot_be_decoded_is_told_to_the_model_or_held_back(client: Client, is_strict: bool):
+    folder = client.home / ".config/counterfoil"
+    folder.mkdir(parents=True)
+    (folder / "counterfoil.toml").write_text("[effects]\nfail_closed = true\n" if is_strict else "")
+    for raw in UNDECODABLE:
+        said = client.send("PreToolUse", raw)
+        assert said.code == 0
+        assert (said.reason is not None) is is_strict, raw[:60]
+        assert is_strict or "could NOT put this call on record" in said.context
+    for event in ("PostToolUse", "PostToolUseFailure"):
+        assert "could NOT record" in client.send(event, UNDECODABLE[1]).context
+    assert client.send("PreToolUse", UNDECODABLE[1].replace(b"git push", b"git pull")).out == ""
+    gemini = client.send("PreToolUse", UNDECODABLE[1].replace(b"PreToolUse", b"BeforeTool"))
+    assert (json.loads(gemini.out).get("decision") == "deny") is is_strict
+    letta = client.send("PreToolUse", UNDECODABLE[1].replace(b"hook_event_name", b"event_type"))
+    assert (letta.code == 2) is is_strict
+
+
+def test_garbled_commands_go_on_too(client: Client):
     for raw in (
-        b'{"tool_input": {"command": "git push ' + b"x" * 34_000_000,
         b'{"tool_name": "Bash", "cwd": "/", "tool_input": {"command": "git push \xff"}}',
-        b'{"a": ' * 100_000 + b'"git push"',
         b'{"tool_name": "Bash", "cwd": "/", "tool_input": {"command": "git push \\ud800 \\u0000"}}',
     ):
         said = client.send("PreToolUse", raw)
-        assert (said.code, said.out) == (0, ""), raw[:60]
+        assert said.code == 0
+        assert "permissionDecision" not in said.out, raw[:60]
+
+
+def test_a_session_whose_journal_cannot_be_read_is_told_so(client: Client):
+    client.before("git push")
+    journal = client.home / ".local/share/counterfoil/journal.db"
+    journal.write_bytes(journal.read_bytes()[:1_000])
+    told = (
+        client.tell("SessionStart", source="startup").context,
+        client.tell("PreCompact").out,
+        json.loads(client.tell("Stop", stop_hook_active=False).out)["reason"],
+    )
+    for text in told:
+        assert "cannot be read now (journal_unavailable)" in text
+    assert client.tell("Stop", stop_hook_active=True).out == ""
 
 
 def test_a_wrong_event_or_option_never_blocks(client: Client):

@@ -20,6 +20,7 @@ from counterfoil.server.hooks.saying import (
     not_begun,
     not_stored,
     unavailable,
+    unknown_plan,
 )
 from counterfoil.server.hooks.used_journal import UsedJournal
 from counterfoil.store.domain.instants import rfc3339
@@ -65,7 +66,7 @@ def handle(name: str, raw: bytes, flags: Mapping[str, str | None], dialect: "Dia
         said = _handled(name, raw, flags)
     except Exception as error:
         _log.get().error("the hook failed (%s); the call goes on", _code(error), exc_info=_details(error))
-        return 0
+        said = _unguarded(name, _code(error), is_strict=_may_fail_closed(flags))
     if not said:
         return 0
     out, err, code = (said, "", 0) if dialect is None else dialect.say(said)
@@ -94,27 +95,17 @@ def _handled(name: str, raw: bytes, flags: Mapping[str, str | None]) -> str | No
         event = read_event(name, raw)
     except NotAnEvent as problem:
         _log.get().warning("what the client sent is no event (%s); the call goes on", problem)
-        return None
+        _, rules, is_strict = _settings(flags)
+        return _unguarded(name, "unreadable event", is_strict=is_strict or _may_be_strict(rules))
     settings, rules, is_strict = _settings(flags)
     if name in ("SessionStart", "PreCompact", "Stop"):
-        return None if settings is None else _of_session(event, settings)
+        return None if settings is None else _told_of_session(event, settings)
     try:
         call = call_of(event, rules)
     except Exception as error:
         # What it would have been is not known: whichever rule holds calls back may be its rule.
         _log.get().warning("the call could not be read", exc_info=error)
-        code = type(error).__name__
-        if name == "PermissionDenied":
-            return None
-        if name != "PreToolUse":
-            return context_output(name, not_stored(code))
-        if (
-            is_strict
-            or rules.fail_closed
-            or any(rule.fail_closed for rule in (*rules.commands, *rules.tools))
-        ):
-            return deny_output(unavailable(code))
-        return context_output(name, not_begun(code))
+        return _unguarded(name, type(error).__name__, is_strict=is_strict or _may_be_strict(rules))
     if call is None:
         return None
     fails_closed = is_strict or rules.fail_closed or call.fails_closed
@@ -126,6 +117,18 @@ def _handled(name: str, raw: bytes, flags: Mapping[str, str | None]) -> str | No
         _denied(call, event, settings)
         return None
     return _after(call, event, settings)
+
+
+def _unguarded(name: str, code: str, *, is_strict: bool) -> str | None:
+    """Say of a call of which nobody knows what it is that nothing of it is on record, or hold it back."""
+    if name == "PreToolUse":
+        return deny_output(unavailable(code)) if is_strict else context_output(name, not_begun(code))
+    return context_output(name, not_stored(code)) if name.startswith("PostToolUse") else None
+
+
+def _may_be_strict(rules: EffectRules) -> bool:
+    """Tell whether a call that cannot be read may be one that a rule holds back then."""
+    return rules.fail_closed or any(rule.fail_closed for rule in (*rules.commands, *rules.tools))
 
 
 def _settings(flags: Mapping[str, str | None]) -> "tuple[Settings | None, EffectRules, bool]":
@@ -211,6 +214,20 @@ def _denied(call: Call, event: HookEvent, settings: "Settings") -> None:
         _log.get().warning("the denial could not be recorded (%s)", _code(error), exc_info=_details(error))
 
 
+def _told_of_session(event: HookEvent, settings: "Settings") -> str | None:
+    """Give what a session is told; where the journal cannot be read, that."""
+    try:
+        return _of_session(event, settings)
+    except Exception as error:
+        code = _code(error)
+        _log.get().error("the hook failed (%s); the session goes on", code, exc_info=_details(error))
+        if event.name == "SessionStart":
+            return context_output(event.name, unknown_plan(code))
+        if event.name == "Stop":
+            return None if event.is_reminding else _stop_output(unknown_plan(code))
+        return unknown_plan(code)
+
+
 def _of_session(event: HookEvent, settings: "Settings") -> str | None:
     from counterfoil.server.hooks.session import at_compaction, at_start, at_stop
 
@@ -236,9 +253,14 @@ def _of_session(event: HookEvent, settings: "Settings") -> str | None:
     if event.name == "PreCompact":
         # What a hook prints there is added to what the summary is asked for.
         return told
+    return _stop_output(told)
+
+
+def _stop_output(reason: str) -> str:
+    """Give the JSON by which a client does not stop before the model has heard something."""
     import json
 
-    return json.dumps({"decision": "block", "reason": told})
+    return json.dumps({"decision": "block", "reason": reason})
 
 
 def _asked(

@@ -23,6 +23,7 @@ __all__ = [
     "not_stored",
     "still_open",
     "unavailable",
+    "unknown_plan",
 ]
 
 _SHOWN = 300
@@ -136,6 +137,15 @@ def unavailable(code: str) -> str:
         f"effect says "
         "that it is then not performed. Nothing was recorded. A person can see the cause with "
         "`counterfoil doctor`."
+    )
+
+
+def unknown_plan(code: str) -> str:
+    """Say that nobody can tell what is open: what was done before may be done a second time."""
+    return (
+        f"Counterfoil, the journal of effects outside, cannot be read now ({code}): what earlier sessions "
+        "did, and what of it is in doubt, cannot be told. Look it up in the system that performs it before "
+        "you repeat an effect, and tell the person, who can see the cause with `counterfoil doctor`."
     )
 
 
