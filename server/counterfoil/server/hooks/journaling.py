@@ -22,7 +22,7 @@ from counterfoil.server.hooks.call import (
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.matching import fitting_attempt
 from counterfoil.server.hooks.pushes import Remotes, may_be
-from counterfoil.server.hooks.saying import BLOCKED, blocked, blocked_by_step
+from counterfoil.server.hooks.saying import BLOCKED, blocked, blocked_by_step, not_of_a_call
 from counterfoil.store.attending_calls import HeldAttempt
 from counterfoil.store.domain.commands import (
     BeginOperation,
@@ -417,6 +417,23 @@ class HookJournal:
         elif known is None:
             on_file = await self._on_file(identity)
             known = next((one for one in on_file if self._is_of_call(one)), None)
+            earlier = None if known is not None else self._earlier((*held, *on_file))
+            if earlier is not None:
+                ref, attempt = earlier
+                return await record(
+                    self.journal,
+                    self.caller,
+                    call,
+                    self.event,
+                    ref=ref,
+                    attempt=attempt,
+                    args=identity.args,
+                    is_over=True,
+                )
+            if known is None:
+                other = await self._of_another_call(call, identity, on_file)
+                if other is not None:
+                    return None if self._is_told_as_blocked() else not_of_a_call(other, self.event)
         ref = OperationRef(run=identity.run, key=identity.key)
         return await record(
             self.journal,
@@ -427,3 +444,20 @@ class HookJournal:
             attempt=None if known is None or not known.attempt else known.attempt,
             args=identity.args,
         )
+
+    def _earlier(self, found: Sequence[HeldAttempt]) -> tuple[OperationRef, int] | None:
+        """Give the attempt that this call began, where it is not the newest one any more."""
+        for known in found:
+            attempt = known.earlier.get(self.caller.call_id or "")
+            if attempt is not None:
+                return OperationRef(operation=known.operation), attempt
+        return None
+
+    async def _of_another_call(
+        self, call: Call, identity: _Identity, on_file: Sequence[HeldAttempt]
+    ) -> HeldAttempt | None:
+        """Give what is on record of a call that nothing began: it was blocked, or ran unheard beside that."""
+        standing = [known for known in on_file if known.state in _OPEN_OR_DONE]
+        if not standing and call.own_key is None:
+            standing = [known for known, _ in await self._parts_on_file(call, identity)]
+        return next((known for known in standing if known.attempt), None)

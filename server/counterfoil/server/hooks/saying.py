@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from counterfoil.server.hooks.event import HookEvent
+from counterfoil.store.attending_calls import HeldAttempt
 from counterfoil.store.domain.untrusted import escape_untrusted
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "gone",
     "journaled",
     "not_begun",
+    "not_of_a_call",
     "not_stored",
     "still_open",
     "unavailable",
@@ -206,6 +208,18 @@ def not_begun(code: str) -> str:
         "being repeated. Keep what it answers, and record it with record_receipt; tell the person, who can "
         "see the cause with `counterfoil doctor`."
     )
+
+
+def not_of_a_call(known: HeldAttempt, event: HookEvent) -> str | None:
+    """Say that a result was not taken for that of another call; nothing where there is none."""
+    if event.name == "PostToolUseFailure":
+        return None
+    data = {"operation": known.operation, "run": known.run, "key": known.key, "state": known.state.value}
+    words = (
+        "It was not begun here, and the same effect, or a part of it, is on record by another call. If it "
+        "did run, that may have happened twice: look, and tell the person."
+    )
+    return _told("did NOT record the result of this call.", [words], _data(data))
 
 
 def not_stored(code: str) -> str:
