@@ -43,9 +43,19 @@ def test_what_is_in_the_hooks_own_words_or_in_nobodys_stays_as_it_came(told: Any
     assert dialect_of("PreToolUse", raw) == (None, raw)
 
 
-@pytest.mark.parametrize("raw", [b"", b"{", b'{"hook_event_name": "BeforeTool"', b"[" * 100_000])
+@pytest.mark.parametrize("raw", [b"", b"{", b'{"hook_event_name": "Before"', b"[" * 100_000])
 def test_what_cannot_be_read_stays_as_it_came(raw: bytes) -> None:
     assert dialect_of("PreToolUse", raw) == (None, raw)
+
+
+def test_what_cannot_be_read_is_answered_in_the_form_of_whoever_seems_to_send_it() -> None:
+    for raw, kind in (
+        (b'{"hook_event_name": "BeforeTool"', GeminiDialect),
+        (b'{"event_type": "PreToolUse"', LettaDialect),
+    ):
+        dialect, left = dialect_of("PreToolUse", raw)
+        assert isinstance(dialect, kind)
+        assert left == raw
 
 
 @pytest.mark.parametrize(("told", "session"), [(GEMINI, "s-1"), (LETTA, "agent-1")])

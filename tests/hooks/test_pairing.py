@@ -161,3 +161,33 @@ def test_a_list_is_judged_by_each_of_its_effects(client: Client):
     assert "each of them is on record by itself" in str(reason)
     git(client, "commit", "-q", "--allow-empty", "-m", "two")
     assert client.before("gh pr create --title z --body y && git push").reason is None
+
+
+def test_the_end_of_a_call_goes_to_no_attempt_of_another_call(client: Client):
+    first, blocked, stranger = client.new_call(), client.new_call(), client.new_call()
+    assert client.before(POST, call=first).reason is None
+    assert client.before(POST, call=blocked).reason is not None
+    for call in (blocked, stranger):
+        assert "did NOT record the result" in client.after(POST, claude_result("77"), call=call).context
+        assert client.failed(POST, "Exit code 22", call=call).out == ""
+        both = f"{POST} && git push"
+        assert "did NOT record the result" in client.after(both, claude_result(""), call=call).context
+    assert states(client) == ["in_progress"]
+    assert "kept the receipt" in client.after(POST, claude_result("1"), call=first).context
+    assert client.after(POST, claude_result("77"), call=blocked).out
+    assert states(client) == ["succeeded"]
+
+
+def test_the_late_end_of_an_earlier_attempt_is_evidence_about_that_one(client: Client):
+    first, second = client.new_call(), client.new_call()
+    refused = "Exit code 7\ncurl: (7) Failed to connect to example.org"
+    client.before(POST, call=first)
+    client.failed(POST, refused, call=first)
+    assert client.before(POST, call=second).reason is None
+    assert client.failed(POST, refused, call=first).out == ""
+    assert states(client) == ["in_progress"]
+    client.after(POST, claude_result("1"), call=first)
+    (found,) = client.operations()
+    assert found["state"] == "disputed"
+    (receipt,) = client.ask("show", found["operation"])["receipts"]
+    assert receipt["attempt"] == 1

@@ -230,3 +230,117 @@ def test_a_branch_that_came_back_is_deleted_again(client: Client):
         assert client.does("git push origin --delete old").context.startswith("Counterfoil kept")
         assert at_remote(client, "refs/heads/old") == ""
     assert "on record as done" in str(client.before("git push origin --delete old").reason)
+
+
+WIDER = (
+    "git push --all",
+    "git push --branches origin",
+    "git push --mirror",
+    "git push origin main --tags",
+    "git push --follow-tags",
+    "git push origin main main",
+    "git push origin main dev",
+    "git push origin dev :old main",
+    "git push origin :",
+    "git push; git push origin main",
+    "git push origin main && npm publish",
+)
+
+
+def with_more(client: Client) -> None:
+    """Give the repository another branch and a tag; `main` follows the remote's."""
+    for words in ("branch dev", "tag -a v1 -m v1", "config push.default current"):
+        git(client, *words.split())
+
+
+def test_a_wider_push_waits_for_a_part_of_it_that_is_not_settled(client: Client):
+    with_more(client)
+    assert client.before("git push origin main").reason is None
+    for wider in WIDER:
+        assert "under way" in str(client.before(wider).reason), wider
+    assert len(client.operations()) == 1
+
+
+def test_a_push_waits_for_a_wider_one_that_is_not_settled(client: Client):
+    with_more(client)
+    for run, wider in enumerate(WIDER):
+        client.environment["COUNTERFOIL_RUN"] = f"run/{run}"
+        assert client.before(wider).reason is None, wider
+        assert "under way" in str(client.before("git push origin main").reason), wider
+    assert len(client.operations()) == len(WIDER)
+
+
+def test_all_of_a_push_is_done_once_each_ref_is_in_whatever_composition(client: Client):
+    with_more(client)
+    client.does("git push origin main --tags")
+    assert "on record as done" in str(client.before("git push origin v1").reason)
+    client.does("git push origin dev")
+    for spelling in ("git push --all", "git push origin dev main --tags", "git push origin tag v1"):
+        assert "on record as done" in str(client.before(spelling).reason), spelling
+
+
+def test_what_is_done_and_stands_at_the_remote_holds_back_no_new_ref_beside_it(client: Client):
+    client.does("git push -u origin main")
+    for tag in ("v1", "v2"):
+        git(client, "tag", tag)
+        assert client.does("git push origin main --tags").reason is None
+        assert at_remote(client, f"refs/tags/{tag}")
+    assert "on record as done" in str(client.before("git push --tags").reason)
+    git(client, "branch", "dev")
+    assert client.does("git push --force --all").reason is None
+    assert at_remote(client, "refs/heads/dev")
+
+
+def test_what_is_done_and_grew_at_the_remote_is_not_set_back_beside_a_new_ref(client: Client, tmp_path: Path):
+    client.does("git push -u origin main")
+    other = Client(home=client.home, folder=tmp_path / "other")
+    other.folder.mkdir()
+    git(other, "clone", "-q", "../remote.git", ".")
+    commit(other, "theirs")
+    git(other, "push", "-q")
+    git(client, "branch", "dev")
+    reason = str(client.before("git push --force --all").reason)
+    assert "One of them stands in the way" in reason
+    assert "refs/heads/main" in reason.partition("stands in the way:")[2].partition("not run:")[0]
+    assert "refs/heads/dev" in reason.partition("not run:")[2]
+    assert client.does("git push origin dev").reason is None
+    assert at_remote(client) == git(other, "rev-parse", "HEAD")
+
+
+def test_a_mirror_deletes_what_is_not_here_and_so_is_another_push(client: Client):
+    client.does("git push -u origin main")
+    git(client, "push", "-q", "origin", "main:old")
+    git(client, "update-ref", "-d", "refs/remotes/origin/old")
+    assert client.does("git push --mirror").reason is None
+    assert at_remote(client, "refs/heads/old") == ""
+    assert "on record as done" in str(client.before("git push --mirror").reason)
+
+
+def test_one_remote_is_one_however_its_address_is_spelled(client: Client):
+    remote = f"{client.folder.parent}/remote.git"
+    git(client, "config", f"url.{remote}.insteadOf", "mine:")
+    git(client, "remote", "add", "other", f"file://{remote}/")
+    assert client.before("git push origin main").reason is None
+    for address in (remote, f"{remote}/", f"file://{remote}", "../remote.git", "../remote", "other", "mine:"):
+        assert "under way" in str(client.before(f"git push {address} main").reason), address
+
+
+def test_very_many_refs_overlap_with_each_ref_of_their_remote(client: Client):
+    lines = "".join(f"create refs/tags/v{number} HEAD\n" for number in range(60))
+    (client.folder / "refs").write_text(lines)
+    git(client, "update-ref", "--stdin < refs")
+    assert client.before("git push --tags").reason is None
+    for narrower in ("git push origin v7", "git push origin main"):
+        assert "under way" in str(client.before(narrower).reason)
+    client.session = "99999999-2222-4333-8444-555555555555"
+    client.environment["COUNTERFOIL_RUN"] = "another/run"
+    assert client.before("git push origin v7").reason is None
+    assert "may be this one" in str(client.before("git push --tags").reason)
+    assert len(client.operations()) == 2
+
+
+def test_a_push_that_makes_what_it_sends_waits_for_one_of_several_refs(client: Client):
+    with_more(client)
+    assert client.before("git push origin main dev").reason is None
+    assert client.before("git commit --allow-empty -m x && git push origin main").reason is not None
+    assert client.before("git commit --allow-empty -m x && git push origin main:other").reason is None

@@ -1,5 +1,6 @@
 """Which programs a command runs, which of them are effects, and what tells one effect from the next."""
 
+import json
 import time
 from itertools import product
 from pathlib import Path
@@ -122,6 +123,24 @@ def key(command, folder: Path | str = "/nowhere") -> str:
         "fish -c 'git push'",
         "git\tpush",
         "'git'\tpush",
+        "${X:-git} push",
+        "${X-git} push",
+        "${X:=/usr/bin/git} push",
+        "git ${X:-push}",
+        "git ${X:=push} origin",
+        'git $OPTS "${X:-push}"',
+        'eval "git $(echo push)"',
+        "echo push origin | xargs git",
+        "for c in fetch push; do git $c; done",
+        'f() { git "$@"; }; f push origin',
+        'set -- push origin; git "$@"',
+        'A=(git push); "${A[@]}"',
+        'A=(push origin main); git "${A[@]}"',
+        "A=(push origin main); git ${A[*]}",
+        "declare -a A=(push); git ${A[@]}",
+        'A=(push); A+=(origin); git "${A[@]}"',
+        'if x; then A=(push); else A=(status); fi; git "${A[@]}"',
+        "A=(x push); git ${A[1]}",
         "cat <<'EOF'\nhello\nEOF\ngit push",
         ["git", "push"],
         ["bash", "-lc", "git push"],
@@ -169,6 +188,16 @@ def test_a_push_is_found_wherever_it_stands(command):
         "http example.org q==1",
         'U=https://example.org; curl -s "$U/$ID"',
         "docker build -t x .",
+        'git commit -m "push $X"',
+        'git commit -m "$(git log -1) push"',
+        'git log "$X" push',
+        'git "$X" status; git stash push',
+        'A=(log push); git "${A[@]}"',
+        'git "${X:-status}"',
+        'curl "https://example.org/$(date -d yesterday +%F)"',
+        'A=(-s -o x); curl "${A[@]}" https://example.org',
+        'A=(-f x); rm "${A[@]}"; gh api "repos/$R"',
+        'set -f; gh api "repos/$R"',
         "docker compose -f c.yml up",
         "find . -name '*.push' -delete # git",
         "ssh host uptime # git push",
@@ -438,7 +467,7 @@ def test_what_chooses_another_place_in_front_leaves_it_unknown(client: Client, c
         "curl -d a=$((N+1)) U",
         "curl -d 1 $U",
         "curl -X $M U",
-        'ARGS=(-X POST -d a=1); curl "${ARGS[@]}" U',
+        'ARGS=(-X POST -d "$B"); curl "${ARGS[@]}" U',
         "find . -exec curl -d @{} U \\;",
         'curl -d 1 -H "X-Tenant: $T" U',
         "curl -d @- U <<E\n$B\nE",
@@ -834,6 +863,45 @@ def test_the_first_look_and_the_closer_one_know_the_same_shells():
     assert {shell.encode() for shell in SHELLS} == set(first_look._SHELLS)
 
 
+def test_a_request_is_an_effect_where_what_is_filled_in_may_write():
+    for command in (
+        "${X:-curl} -d a=1 https://example.org",
+        "curl ${X:--d a=1} https://example.org",
+        'A=(-d a=1); curl "${A[@]}" https://example.org',
+        "D='-d a=1'; curl $D https://example.org",
+        "if x; then A=(-d a=1); fi; curl ${A[@]} https://example.org",
+        "echo -d a=1 https://example.org | xargs curl",
+        "gh ${X:-api} -f a=1 repos/x/y",
+    ):
+        found = call(command)
+        assert found is not None, command
+        assert found.action in ("http.send", "github.api")
+
+
+def test_an_array_that_the_command_fills_stands_for_its_words():
+    for spelling in (
+        'A=(push origin "my branch"); git "${A[@]}"',
+        'A=(push); A+=(origin "my branch"); git "${A[@]}"',
+        'b="my branch"; A=(origin "$b"); git push "${A[@]}"',
+        'A=("my branch" x); git push origin "$A"',
+    ):
+        found = call(spelling)
+        assert found is not None
+        words = [word.text for word in found.effects[0].invocation.words]
+        assert words == ["git", "push", "origin", "my branch"], spelling
+    joined = call('A=(a=1 b=2); curl -d "${A[*]}" https://example.org')
+    assert joined.effects[0].sent["data"] == [["--data", "a=1 b=2"]]
+    for unknown in (
+        'A=(push $X); git "${A[@]}"',
+        'A=(push); read -a A; git "${A[@]}"',
+        'A=(push); A[1]=x; git "${A[@]}"',
+        'A=(push); for A in x; do :; done; git "${A[@]}"',
+    ):
+        found = call(unknown)
+        assert found is not None, unknown
+        assert not found.is_readable, unknown
+
+
 def test_the_first_look_leaves_the_everyday_alone():
     for command in ("git status", "ls -la", "npm test", "kubectl get pods", "gh pr view 3", "uv run pytest"):
         assert not is_candidate(f'{{"tool_name":"Bash","tool_input":{{"command":"{command}"}}}}'.encode(), ())
@@ -843,6 +911,34 @@ def test_the_first_look_leaves_the_everyday_alone():
     assert is_candidate(b'{"tool_name":"Bash","tool_input":{"command":"git push","tool_name":"Write"}}', ())
     assert is_candidate(b'{"tool_input":{"tool_name":"Write","x":"git push"},"tool_name" : "Bash"}', ())
     assert is_candidate(b'{"tool_name": "mcp__github__create_issue"}', ())
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "g\\it push",
+        "gi''t push",
+        'gi"t" push',
+        "git 'pu'sh",
+        'git pu"sh"',
+        "\\git\tpush",
+        "git \\\n  push",
+        "$'git' pu$'sh'",
+        'gi$"t" push',
+        'c"ur"l -d a=1 https://example.org',
+        'ku"bectl" apply -f k.yaml',
+        '"http" POST example.org a=1',
+        "ht'tp'\tPOST example.org a=1",
+        "mail\t-s hello bob",
+        ["git", "push"],
+        ["http", "POST", "example.org", "a=1"],
+    ],
+)
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
+def test_the_first_look_sees_whatever_the_closer_one_takes_for_an_effect(command, separators):
+    assert call(command) is not None
+    sent = json.dumps({"tool_name": "Bash", "tool_input": {"command": command}}, separators=separators)
+    assert is_candidate(sent.encode(), ())
 
 
 def test_the_first_look_finds_the_words_of_the_operators_rules_or_looks_closer():
@@ -855,3 +951,4 @@ def test_the_first_look_finds_the_words_of_the_operators_rules_or_looks_closer()
     assert configured_words(b"[[effects.commands]]\nprogram = 'deploy.sh'\n") is None
     assert configured_words(b'[effects]\ncommands = [{ program = "x" }]\n') is None
     assert configured_words(b'[[effects.tools]]\ntool = "*"\n') is None
+    assert is_candidate(b'{"tool_name":"Bash","tool_input":{"command":"depl\'oy.sh\' up"}}', (b"deploy.sh",))

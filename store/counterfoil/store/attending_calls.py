@@ -1,8 +1,8 @@
 """What a hook asks: it sees the beginning and the end of a call in two processes, and has to join the two."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from counterfoil.store.domain.commands import Caller
 from counterfoil.store.domain.model import Operation, Party, State
@@ -22,7 +22,8 @@ class HeldAttempt(Struct, frozen=True, kw_only=True):
 
     `is_live`: its lease has not run out. `marks` are the external ids of the acknowledgements at this very
     attempt by a system that was asked about, `calls` the ids of the calls that began or marked it.
-    `goes_on`: another system acknowledged it, so that its end may come long after the call's.
+    `earlier` are the attempts before it by the ids of such calls of theirs. `goes_on`: another system
+    acknowledged it, so that its end may come long after the call's.
     """
 
     operation: str
@@ -38,6 +39,7 @@ class HeldAttempt(Struct, frozen=True, kw_only=True):
     marks: tuple[str, ...]
     calls: tuple[str, ...]
     goes_on: bool
+    earlier: Mapping[str, int] = field(default_factory=dict)
 
 
 class AttendedCalls:
@@ -173,6 +175,8 @@ def _held(operation: Operation, now: int, system: str | None) -> HeldAttempt:
     ]
     acknowledged = [receipt for receipt in operation.receipts if not receipt.final]
     calls = [None if newest is None else newest.call_id, *(receipt.call_id for receipt in marks)]
+    earlier = [(attempt.call_id, attempt.number) for attempt in operation.attempts]
+    earlier += [(receipt.call_id, receipt.attempt) for receipt in acknowledged if receipt.system == system]
     return HeldAttempt(
         operation=operation.id,
         run=operation.run,
@@ -186,6 +190,7 @@ def _held(operation: Operation, now: int, system: str | None) -> HeldAttempt:
         distinct_from=operation.distinct_from,
         marks=tuple(receipt.external_id for receipt in marks if receipt.external_id is not None),
         calls=tuple(call for call in calls if call is not None),
+        earlier={call: at for call, at in earlier if call is not None and at and at != number},
         goes_on=any(
             receipt.attempt == number and not _is_of(receipt.system, system) for receipt in acknowledged
         ),

@@ -19,6 +19,8 @@ from counterfoil.store.domain.patterns import lazy_pattern
 from counterfoil.store.errors import InvalidArgument
 
 __all__ = [
+    "LONGEST_TARGET",
+    "SEVERAL",
     "Call",
     "again_after",
     "call_of",
@@ -28,8 +30,13 @@ __all__ = [
     "once_marks",
     "payload_of",
     "script_of",
+    "wide_mark",
 ]
 
+SEVERAL = "shell.several"
+"""The action of a call whose effects have several."""
+
+LONGEST_TARGET = 1_000
 _LONGEST_TEXT = 2_000
 _MOST_SENT = 40_000
 _SHORT_TEXT = 200
@@ -55,14 +62,14 @@ class Call(Struct, frozen=True, kw_only=True):
 
     @property
     def action(self) -> str:
-        """The action of its effects, or `shell.several` where they differ."""
+        """The action of its effects, or `SEVERAL` where they differ."""
         actions = {effect.action for effect in self.effects}
-        return actions.pop() if len(actions) == 1 else "shell.several"
+        return actions.pop() if len(actions) == 1 else SEVERAL
 
     @property
     def target(self) -> str | None:
         """What the effects act on."""
-        return "; ".join(effect.target for effect in self.effects if effect.target)[:1_000] or None
+        return "; ".join(effect.target for effect in self.effects if effect.target)[:LONGEST_TARGET] or None
 
     @property
     def lookup(self) -> str | None:
@@ -87,14 +94,20 @@ class Call(Struct, frozen=True, kw_only=True):
 
     @property
     def parts(self) -> tuple["Call", ...]:
-        """Each effect as the call that it would be if it stood alone."""
-        return tuple(
-            Call(
-                effects=(effect,),
-                args={"effects": [_described(effect)]} if len(self.effects) > 1 else self.args,
-            )
-            for effect in self.effects
-        )
+        """Each effect as the call that it would be if it stood alone, a push by its refs; each once."""
+        alone = [piece for effect in self.effects for piece in effect.pieces or (effect,)]
+        if len(alone) == 1:
+            return (Call(effects=self.effects, args=self.args),)
+        found: dict[str, Call] = {}
+        for effect in alone:
+            described = _described(effect)
+            found.setdefault(repr(described), Call(effects=(effect,), args={"effects": [described]}))
+        return tuple(found.values())
+
+    @property
+    def is_wide(self) -> bool:
+        """Tell whether an effect reaches more of its target than can be told one by one."""
+        return any(effect.is_wide for effect in self.effects)
 
     @property
     def is_readable(self) -> bool:
@@ -108,14 +121,20 @@ class Call(Struct, frozen=True, kw_only=True):
 
     @property
     def may_be_another(self) -> bool:
-        """Tell whether equal words may mean another effect: it then waits for what is unsettled before it."""
-        return self.own_key is None and not all(part.is_known and part.is_readable for part in self.parts)
+        """Tell whether one that is unsettled may be it, under whatever words: it then waits for that."""
+        return self.own_key is None and not (self.is_known and self.is_readable and not self.is_wide)
 
 
 def again_after(call: Call, effect: Effect, *, operation: str) -> Call:
-    """Give a call in which one effect is another one than that of `operation`, which did not last."""
-    again = [*_listed(effect.state), {"again_after": operation}]
-    effects = tuple(replace(one, state=again) if one is effect else one for one in call.effects)
+    """Give a call in which one effect, or a piece of one, is another than `operation`, which is lost."""
+
+    def anew(one: Effect) -> Effect:
+        if one is not effect and all(piece is not effect for piece in one.pieces):
+            return one
+        again = [*_listed(one.state), {"again_after": operation}]
+        return replace(one, state=again, pieces=tuple(anew(piece) for piece in one.pieces))
+
+    effects = tuple(anew(one) for one in call.effects)
     return replace(call, effects=effects, args={"effects": [_described(one) for one in effects]})
 
 
@@ -244,6 +263,12 @@ def once_marks(call: Call, *, redact: Callable[[Any], Any]) -> tuple[str, ...]:
     if call.is_known and call.is_readable:
         told.append(_digest(["target", effect.action, target, _sendable({"state": effect.state}, redact)]))
     return tuple(told)
+
+
+def wide_mark(call: Call, *, redact: Callable[[Any], Any]) -> str | None:
+    """Give the mark by which an effect meets those that reach more of its target than can be told, if any."""
+    pushed = call.effects[0].pushed
+    return None if pushed is None else _digest(["wide", call.action, redact(pushed.remote)])
 
 
 def _is_name(text: str, redact: Callable[[Any], Any]) -> bool:

@@ -39,8 +39,12 @@ def dialect_of(event: str, raw: bytes) -> tuple[Dialect | None, bytes]:
             return None, raw
         return dialect, json.dumps(dialect.read(told)).encode()
     except (ValueError, TypeError, RecursionError):
-        # A client is never broken by what it sends; whoever reads it next says that it is no event.
-        return None, raw
+        # A client is never broken by what it sends; whoever reads it next says that it is no event, in the
+        # form of the client that it seems to come from.
+        if any(b'"%s"' % name.encode() in raw for name in _GEMINI_EVENTS):
+            return GeminiDialect(), raw
+        is_letta = b'"event_type"' in raw and b'"hook_event_name"' not in raw
+        return (LettaDialect() if is_letta else None), raw
 
 
 _GEMINI_EVENTS = ("BeforeTool", "AfterTool", "AfterAgent", "PreCompress")

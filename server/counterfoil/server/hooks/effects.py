@@ -1,20 +1,17 @@
 """Tells which programs of a command are effects, and what makes each the one that it is."""
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from counterfoil.server.hooks.files import digest_of_text, digests_of
-from counterfoil.server.hooks.fitting import rule_for, subcommands
-from counterfoil.server.hooks.git_push import read_push
+from counterfoil.server.hooks.fitting import only_reads, rule_for, subcommands
+from counterfoil.server.hooks.git_push import Pushed, read_push
 from counterfoil.server.hooks.http_request import read_request
 from counterfoil.server.hooks.making import leaves_alone, note_made, sends_made
 from counterfoil.server.hooks.rules.rule import CommandRule, EffectRule, EffectRules
-from counterfoil.server.hooks.shell.options import (
-    values_before,
-)
+from counterfoil.server.hooks.shell.options import values_before
 from counterfoil.server.hooks.shell.secret_words import told_words
 from counterfoil.server.hooks.shell.walking import Invocation, Script
 from counterfoil.server.hooks.shell.words import Word
@@ -27,12 +24,13 @@ from counterfoil.server.hooks.told import (
     pairs_of,
     told_env,
 )
+from counterfoil.server.hooks.unread import open_rule, rule_around, rule_in, sends_openly
 from counterfoil.store.domain.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from counterfoil.server.hooks.acted_on import ActedOn
 
-__all__ = ["Effect", "effects_of"]
+__all__ = ["Effect", "effects_of", "unread_rule"]
 
 _OF_BRANCHES = frozenset(("branch", "commit"))
 """State that only git changes."""
@@ -50,6 +48,8 @@ class Effect(Struct, frozen=True, kw_only=True):
     `is_named`: a word of the command says the target. `once` is a target that can be acted on once: no two
     effects have it. `own` is what its own words say, whatever stands around it and whatever state goes with
     it. `former_target` is the target that keys were made of before rules told it, where there is such a one.
+    `pushed` is what a push sends, `pieces` are the pushes of its refs, each as it would be alone, where it
+    has several.
     """
 
     rule: EffectRule
@@ -70,6 +70,13 @@ class Effect(Struct, frozen=True, kw_only=True):
     former_target: str | None = None
     has_former_target: bool = False
     own: Any = None
+    pushed: Pushed | None = None
+    pieces: "tuple[Effect, ...]" = ()
+
+    @property
+    def is_wide(self) -> bool:
+        """Tell whether it reaches more of its target than can be told one by one."""
+        return self.pushed is not None and self.pushed.is_wide
 
 
 def effects_of(script: Script, rules: EffectRules) -> tuple[Effect, ...]:
@@ -79,12 +86,12 @@ def effects_of(script: Script, rules: EffectRules) -> tuple[Effect, ...]:
     made: dict[str, str | None] = {}
     for invocation in script.invocations:
         rule = rule_for(invocation, rules)
-        if _is_unread(invocation):
-            effect = _unread_effect(invocation, script, rules)
-        else:
-            effect = (
-                None if rule is None else _effect(invocation, rule, script, rules, made, is_known=is_known)
-            )
+        unread = unread_rule(invocation, rule, script, rules)
+        effect: Effect | None = None
+        if unread is not None:
+            effect = _unread_effect(invocation, unread, script)
+        elif rule is not None and not _is_unread(invocation):
+            effect = _effect(invocation, rule, script, made, is_known=is_known)
         if effect is not None:
             found.append(effect)
         is_known = is_known and (effect is not None or leaves_alone(invocation))
@@ -99,7 +106,7 @@ def _of_errors(script: Script, rules: EffectRules) -> tuple[Effect, ...]:
     """
     for text in script.unread:
         for line in _BETWEEN_COMMANDS.split(text):
-            rule = _rule_around(line, rules)
+            rule = rule_in(line, rules)
             if rule is not None:
                 call = {"unread": digest_of_text(text)}
                 others = [_canonical(part) for part in script.invocations]
@@ -114,7 +121,6 @@ def _effect(
     invocation: Invocation,
     rule: CommandRule,
     script: Script,
-    rules: EffectRules,
     made: Mapping[str, str | None],
     *,
     is_known: bool,
@@ -134,9 +140,7 @@ def _effect(
     if rule.form == "http":
         request = read_request(invocation)
         if request is None:
-            # Its options may stand in variables that the same command fills.
-            is_open = not all(word.is_static for word in invocation.words) and bool(script.assigned)
-            return _unread_effect(invocation, script, rules) if is_open else None
+            return None
         around = tuple(word for part in invocation.fed_by for word in (*part.words[1:], *_input(part)))
         words = (*request.bodies, *_input(invocation), *around)
         sent: dict[str, Any] = {**request.sent, **{name: call[name] for name in _AROUND if name in call}}
@@ -152,6 +156,7 @@ def _effect(
         }
     elif rule.form == "git-push":
         pushed = read_push(invocation)
+        told["pushed"] = pushed
         if pushed is None or not is_place_told(invocation):
             told |= {
                 "lookup": rule.lookup,
@@ -161,19 +166,7 @@ def _effect(
                 "is_readable": False,
             }
         else:
-            refs = [{"ref": ref, "commit": commit} for ref, commit in pushed.refs]
-            told |= {
-                "target": pushed.target,
-                "sent": {"remote": pushed.remote, "refs": [ref for ref, _ in pushed.refs]},
-                "state": refs,
-                "names": pushed.names,
-                "is_named": True,
-                "reference": pushed.commit,
-                "lookup": f"git ls-remote {pushed.remote} {' '.join(ref for ref, _ in pushed.refs)}: it "
-                f"happened "
-                f"when what was pushed stands there "
-                f"({pushed.commit if is_known else 'the commit of this call'})",
-            }
+            told |= _of_push(pushed, is_known=is_known) | {"is_readable": True}
     else:
         words = tuple(
             word for part in (invocation, *invocation.fed_by) for word in (*part.words[1:], *_input(part))
@@ -206,19 +199,47 @@ def _effect(
             "former_target": loose[:300] or None,
             "has_former_target": True,
         }
-    told["own"] = told["sent"]
     told["is_known"] = told["is_known"] or _is_self_contained(
         invocation, rule, told, script, is_passing=acted is not None and acted.lasting != acted.target
     )
+    beside: dict[str, Any] = {}
     if not told["is_known"]:
         if acted is not None:
             told |= {"target": acted.lasting, "lookup": filled(rule.lookup, acted.lasting_facts)}
         # What is sent is made by this very call: it is told apart by all that the call does, and out of what.
-        told["sent"] = {"of": told["sent"], "in": [_canonical(part) for part in script.invocations]}
+        beside = {"in": [_canonical(part) for part in script.invocations]}
         made_from = _made_from(invocation, script)
         if made_from:
-            told["sent"]["from"] = made_from
-    return Effect(**told)
+            beside["from"] = made_from
+    pushed = told.get("pushed")
+    by_ref = (
+        pushed.by_ref if pushed is not None and told.get("is_readable", True) and len(pushed.refs) > 1 else ()
+    )
+    pieces = tuple(
+        _made(told | {"pushed": one} | _of_push(one, is_known=told["is_known"]), beside) for one in by_ref
+    )
+    return _made(told | {"pieces": pieces}, beside)
+
+
+def _made(told: dict[str, Any], beside: dict[str, Any]) -> Effect:
+    """Give an effect by what its words say; `beside` is what the call does with it, where that counts."""
+    own = told["sent"]
+    return Effect(**told | {"own": own, "sent": {"of": own, **beside} if beside else own})
+
+
+def _of_push(pushed: Pushed, *, is_known: bool) -> dict[str, Any]:
+    """Give what makes a push the one that it is."""
+    refs = [ref for ref, _ in pushed.refs]
+    return {
+        "target": pushed.target,
+        "sent": {"remote": pushed.remote, "refs": refs},
+        "state": [{"ref": ref, "commit": commit} for ref, commit in pushed.refs],
+        "names": pushed.names,
+        "is_named": True,
+        "reference": pushed.commit,
+        "lookup": f"git ls-remote {pushed.remote} {' '.join(refs)}: it happened when what was pushed stands "
+        f"there ({pushed.commit if is_known else 'the commit of this call'})",
+    }
 
 
 def _lookup(rule: CommandRule) -> str | None:
@@ -307,20 +328,27 @@ def _is_unread(invocation: Invocation) -> bool:
     return invocation.is_fed or not invocation.words[0].is_static
 
 
-def _unread_effect(invocation: Invocation, script: Script, rules: EffectRules) -> Effect | None:
-    """Give the effect that may be in what cannot be read; None where no rule's words stand around it.
+def unread_rule(
+    invocation: Invocation, rule: CommandRule | None, script: Script, rules: EffectRules
+) -> CommandRule | None:
+    """Give the rule by which a program may be an effect that only the running shell can tell; None: by none.
+
+    `rule` is the one by which it is an effect as it is written.
+    """
+    if _is_unread(invocation):
+        return rule_around(invocation, script, rules)
+    if rule is None:
+        return open_rule(invocation, script, rules)
+    return rule if sends_openly(invocation, script) and only_reads(invocation, rule) else None
+
+
+def _unread_effect(invocation: Invocation, rule: CommandRule, script: Script) -> Effect:
+    """Give the effect that may be in what cannot be read.
 
     Its end tells nothing, and nothing is known of what it would send.
     """
-    words = [*invocation.words, *(word for part in invocation.fed_by for word in part.words[1:])]
-    texts = [word.text for word in words]
-    texts += [part.stdin.text for part in (invocation, *invocation.fed_by) if part.stdin is not None]
-    rule = _rule_around(" ".join((*texts, *script.assigned)), rules)
-    if rule is None:
-        return None
     call = _canonical(invocation)
-    sent = {"of": call, "in": [_canonical(part) for part in script.invocations]}
-    return _unknown(rule, sent, call)
+    return _unknown(rule, {"of": call, "in": [_canonical(part) for part in script.invocations]}, call)
 
 
 def _unknown(rule: CommandRule, sent: Any, own: Any) -> Effect:
@@ -337,25 +365,6 @@ def _unknown(rule: CommandRule, sent: Any, own: Any) -> Effect:
         is_readable=False,
         own=own,
     )
-
-
-def _rule_around(text: str, rules: EffectRules) -> CommandRule | None:
-    """Give the rule whose words all stand in a text."""
-    found = set(re.findall(r"[\w.-]+", re.sub(r"\w+://", " ", text)))
-    for rule in rules.commands:
-        if not rule.effect or not found.intersection(rule.program.split("|")):
-            continue
-        if not all(word == "*" or found.intersection(word.split("|")) for word in rule.words):
-            continue
-        if rule.form == "http" and not re.search(
-            r"(?:^|\s)(?:-[a-zA-Z]*[dFTX]\b|--(?:data|form|json|upload|request|post|method|body))"
-            r"|\b(?:POST|PUT|PATCH|DELETE)\b",
-            text,
-        ):
-            continue
-        if not rule.needs or any(need.partition("=")[0] in text for need in rule.needs):
-            return rule
-    return None
 
 
 def _canonical(invocation: Invocation) -> dict[str, Any]:

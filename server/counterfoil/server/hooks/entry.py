@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["CALL_EVENTS", "FLAGS", "run_hook"]
+__all__ = ["CALL_EVENTS", "FLAGS", "looks_like_effect", "run_hook"]
 
 CALL_EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionDenied")
 SESSION_EVENTS = ("SessionStart", "PreCompact", "Stop")
@@ -19,7 +19,7 @@ FOR_PEOPLE = ("explain", "--help", "-h")
 FLAGS = ("journal", "namespace", "config", "log")
 
 _MOST_BYTES = 32 * 1024 * 1024
-"""More than any client sends; what is longer is not read, and the call goes on."""
+"""More than any client sends; what is longer is read no further, and so is no event."""
 
 
 def run_hook(words: "Sequence[str]") -> int | None:
@@ -41,18 +41,13 @@ def run_hook(words: "Sequence[str]") -> int | None:
         raw = _stdin()
     except OSError:
         return 0
-    if raw is None:
-        _load_msgspec()
-        from counterfoil.server.hooks.handling import handle_too_long
-
-        return handle_too_long(words[0], flags)
     dialect = None
     if raw and (b'"event_type"' in raw or b'"%s"' % words[0].encode() not in raw):
         from counterfoil.server.hooks.dialects import dialect_of
 
         dialect, raw = dialect_of(words[0], raw)
     if words[0] in CALL_EVENTS:
-        if not raw or not _is_candidate(raw, flags):
+        if not raw or not looks_like_effect(raw, flags):
             return 0
     elif not _has_journal(flags):
         return 0
@@ -96,18 +91,19 @@ def _flags(words: "Sequence[str]") -> "dict[str, str | None] | None":
     return flags
 
 
-def _stdin() -> bytes | None:
+def _stdin() -> bytes:
+    """Give what the client sent; of what is too long the beginning, which nobody can read as an event."""
     parts: list[bytes] = []
     size = 0
     while part := os.read(0, 1 << 16):
-        parts.append(part)
-        size += len(part)
-        if size > _MOST_BYTES:
-            return None
+        if size <= _MOST_BYTES:
+            parts.append(part)
+            size += len(part)
     return b"".join(parts)
 
 
-def _is_candidate(raw: bytes, flags: "Mapping[str, str | None]") -> bool:
+def looks_like_effect(raw: bytes, flags: "Mapping[str, str | None]") -> bool:
+    """Take the first look at what came: whoever says what a hook does has to take it as well."""
     from counterfoil.server.hooks.first_look import configured_words, is_candidate
 
     words: tuple[bytes, ...] | None = ()

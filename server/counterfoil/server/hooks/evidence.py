@@ -10,7 +10,7 @@ from typing import Any
 
 from counterfoil.server.hooks.call import Call
 from counterfoil.server.hooks.effects import Effect
-from counterfoil.server.hooks.git_push import read_push
+from counterfoil.server.hooks.git_push import Pushed
 from counterfoil.server.hooks.http_answer import answered_status
 from counterfoil.server.hooks.http_request import read_request
 from counterfoil.server.hooks.rules.results import is_refusal
@@ -174,7 +174,7 @@ def is_one_effect(effect: Effect) -> bool:
         )
     if any(_GLOB.search(word.text) and not any(map(str.isspace, word.text)) for word in words):
         return False
-    return rule.form != "git-push" or _is_one_ref(mine)
+    return rule.form != "git-push" or _is_one_ref(mine, effect.pushed)
 
 
 def _is_one_request(invocation: Invocation) -> bool:
@@ -199,7 +199,7 @@ def _has_letter(words: Sequence[Word], letters: str, invocation: Invocation) -> 
     )
 
 
-def _is_one_ref(invocation: Invocation) -> bool:
+def _is_one_ref(invocation: Invocation, pushed: Pushed | None) -> bool:
     words = list(invocation.words)
     at = next((at for at, word in enumerate(words) if word.text == "push"), len(words))
     after = words[at + 1 :]
@@ -212,7 +212,6 @@ def _is_one_ref(invocation: Invocation) -> bool:
     if len(named) < 2 and is_quiet:
         # By its configuration git may push several, and it does not say which.
         return False
-    pushed = read_push(invocation)
     return pushed is None or (len(pushed.refs) == 1 and not any(map(str.isspace, pushed.remote)))
 
 

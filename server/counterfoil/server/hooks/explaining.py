@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from counterfoil.server.hooks.call import Call, call_of, identity_of, script_of
-from counterfoil.server.hooks.effects import Effect
+from counterfoil.server.hooks.effects import Effect, unread_rule
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.fitting import only_reads, rule_for, why_left_alone
 from counterfoil.server.hooks.journaling import HookJournal
-from counterfoil.server.hooks.rules.rule import CommandRule, EffectRule, EffectRules
+from counterfoil.server.hooks.rules.rule import CommandRule, EffectRules
 from counterfoil.server.hooks.rules.tools import OWN_TOOLS
 from counterfoil.server.hooks.shell.secret_words import shown_words
 from counterfoil.server.hooks.shell.walking import Invocation, Script
@@ -32,21 +32,32 @@ _STANDING: Mapping[State, tuple[str, str]] = {
 }
 
 
-def explained(event: HookEvent, rules: EffectRules, *, own: EffectRules) -> dict[str, Any]:
-    """Give what each program of a command is, or what a tool is, and the rule that says so."""
+def explained(
+    event: HookEvent, rules: EffectRules, *, own: EffectRules, is_seen: bool = True
+) -> dict[str, Any]:
+    """Give what each program of a command is, or what a tool is, and the rule that says so.
+
+    `is_seen` off: a hook's first look does not find the words of a rule, and nothing looks closer.
+    """
     call = call_of(event, rules)
+    if call is not None and not is_seen:
+        return {"is_effect": False, "why": "the words of no rule stand in it as it is written"}
     told: dict[str, Any] = {"is_effect": call is not None}
     if event.is_shell:
         script = script_of(event)
         told["understood"] = script is not None and script.is_whole
-        told["programs"] = [
-            {
-                "program": shown_words(invocation.program, invocation.words),
-                "folder": invocation.folder,
-                "rule": _rule_told(invocation, rules, own, of=call),
-            }
-            for invocation in (() if script is None else script.invocations)
-        ]
+        told["programs"] = (
+            []
+            if script is None
+            else [
+                {
+                    "program": shown_words(invocation.program, invocation.words),
+                    "folder": invocation.folder,
+                    "rule": _rule_told(invocation, script, rules, own),
+                }
+                for invocation in script.invocations
+            ]
+        )
         if call is None:
             told["why"] = _why_none(event, script)
     elif call is None:
@@ -65,20 +76,19 @@ def explained(event: HookEvent, rules: EffectRules, *, own: EffectRules) -> dict
     return {name: value for name, value in told.items() if value is not None}
 
 
-def _rule_told(invocation: Invocation, rules: EffectRules, own: EffectRules, *, of: Call | None) -> str:
+def _rule_told(invocation: Invocation, script: Script, rules: EffectRules, own: EffectRules) -> str:
     rule = rule_for(invocation, rules)
+    unread = unread_rule(invocation, rule, script, rules)
+    if unread is not None:
+        return f"an effect, as far as can be told before it runs ({_rule_named(unread, own)})"
     if rule is None:
-        is_unread = invocation.is_fed or not invocation.words[0].is_static
-        unread = [one for one in (() if of is None else of.effects) if one.invocation is None]
-        if is_unread and unread:
-            return f"may be an effect: {_rule_named(unread[0].rule, own)}"
         return f"left alone: {why_left_alone(invocation, rules)}"
     told = _rule_named(rule, own)
     return f"left alone: this request only reads ({told})" if only_reads(invocation, rule) else told
 
 
-def _rule_named(rule: EffectRule, own: EffectRules) -> str:
-    words = " ".join((rule.program, *rule.words)) if isinstance(rule, CommandRule) else ""
+def _rule_named(rule: CommandRule, own: EffectRules) -> str:
+    words = " ".join((rule.program, *rule.words))
     return f"{'your rule' if rule in own.commands else 'default rule'}: {words}"
 
 

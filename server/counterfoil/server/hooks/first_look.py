@@ -84,10 +84,27 @@ _SHELLS = (
 _WORD_KEYS = (b"program", b"tool")
 _GLOBS = b"*?["
 
+_AS_THE_SHELL = (
+    (b'", "', b" "),  # From word to word, of a command that is a list of them.
+    (b'","', b" "),
+    (b"\\\\\\n", b""),  # A line that goes on in the next.
+    (b"\\\\", b""),
+    (b"\\n", b" "),
+    (b"\\r", b" "),
+    (b"\\t", b" "),
+    (b"$'", b""),
+    (b'$\\"', b""),
+)
+"""What JSON writes for what the shell takes out of a word, or parts words by, in the order of looking."""
+_QUOTES = b"\"'\\"
+
 
 def is_candidate(raw: bytes, words: tuple[bytes, ...] | None) -> bool:
     """Tell whether what came may be about an effect. `words` are the configured ones, None where unknown."""
     if words is None or b"\\u00" in raw or any(word in raw for word in words):
+        return True
+    plain = _unquoted(raw)
+    if any(word in plain for word in words):
         return True
     tools = _tools(raw)
     if any(tool.startswith(b"mcp__") and not _reads(tool) for tool in tools):
@@ -96,11 +113,21 @@ def is_candidate(raw: bytes, words: tuple[bytes, ...] | None) -> bool:
         return False
     for trigger in TRIGGERS:
         for word in trigger:
-            if word not in raw:
+            if word not in plain:
                 break
         else:
             return True
     return False
+
+
+def _unquoted(raw: bytes) -> bytes:
+    """Give what came without quotes and escapes: for the shell, `g\\it` and `gi''t` are one word with `git`.
+
+    A superset is enough, and what stands in no quotes stays together.
+    """
+    for written, meant in _AS_THE_SHELL:
+        raw = raw.replace(written, meant)
+    return raw.translate(None, _QUOTES)
 
 
 def _tools(raw: bytes) -> list[bytes]:

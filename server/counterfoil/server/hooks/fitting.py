@@ -7,7 +7,7 @@ from counterfoil.server.hooks.shell.walking import Invocation
 from counterfoil.server.hooks.shell.words import Word
 from counterfoil.store.domain.patterns import matches_glob
 
-__all__ = ["only_reads", "rule_for", "subcommands", "why_left_alone"]
+__all__ = ["excused_by", "is_word", "only_reads", "rule_for", "subcommands", "why_left_alone"]
 
 
 def rule_for(invocation: Invocation, rules: EffectRules) -> CommandRule | None:
@@ -16,7 +16,7 @@ def rule_for(invocation: Invocation, rules: EffectRules) -> CommandRule | None:
     if not program:
         return None
     for rule in rules.commands:
-        if _is_word(program, rule.program) and _fits(invocation, rule):
+        if is_word(program, rule.program) and _fits(invocation, rule):
             return rule if rule.effect else None
     return None
 
@@ -27,12 +27,12 @@ def why_left_alone(invocation: Invocation, rules: EffectRules) -> str:
         return "only the running shell knows what runs here, and no words of a rule stand around it"
     if invocation.is_fed:
         return "what this shell reads as its script is not known, and no words of a rule stand around it"
-    of_program = [rule for rule in rules.commands if _is_word(invocation.program, rule.program)]
+    of_program = [rule for rule in rules.commands if is_word(invocation.program, rule.program)]
     said = [rule for rule in of_program if _has_words(invocation, rule)]
     for rule in said:
         if not rule.effect and _fits(invocation, rule):
             return "a rule says that it is no effect"
-        option = _excused_by(invocation, rule)
+        option = excused_by(invocation, rule)
         if option is not None:
             return f"with {option} it is none"
         if rule.needs:
@@ -50,7 +50,7 @@ def only_reads(invocation: Invocation, rule: CommandRule) -> bool:
 
 
 def _fits(invocation: Invocation, rule: CommandRule) -> bool:
-    if not _has_words(invocation, rule) or _excused_by(invocation, rule) is not None:
+    if not _has_words(invocation, rule) or excused_by(invocation, rule) is not None:
         return False
     return not rule.needs or any(has_option(invocation.words[1:], option) for option in rule.needs)
 
@@ -58,11 +58,11 @@ def _fits(invocation: Invocation, rule: CommandRule) -> bool:
 def _has_words(invocation: Invocation, rule: CommandRule) -> bool:
     plain = subcommands(invocation)
     return len(plain) >= len(rule.words) and all(
-        _is_word(word.text, wanted) for word, wanted in zip(plain, rule.words, strict=False)
+        is_word(word.text, wanted) for word, wanted in zip(plain, rule.words, strict=False)
     )
 
 
-def _excused_by(invocation: Invocation, rule: CommandRule) -> str | None:
+def excused_by(invocation: Invocation, rule: CommandRule) -> str | None:
     """Give the option of a program with which a rule's command is no effect."""
     words = invocation.words[1:]
     # What an option says is no option, whatever it looks like: `--body --help`.
@@ -77,6 +77,6 @@ def subcommands(invocation: Invocation) -> list[Word]:
     return [word for word in plain if not word.text.startswith("+")]
 
 
-def _is_word(text: str, wanted: str) -> bool:
+def is_word(text: str, wanted: str) -> bool:
     """Tell whether a word is the one that a rule wants, or one of several: `create|new`."""
     return any(matches_glob(text, one) for one in wanted.split("|"))

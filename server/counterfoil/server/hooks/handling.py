@@ -20,6 +20,7 @@ from counterfoil.server.hooks.saying import (
     not_begun,
     not_stored,
     unavailable,
+    unknown_plan,
 )
 from counterfoil.server.hooks.used_journal import UsedJournal
 from counterfoil.store.domain.instants import rfc3339
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from counterfoil.server.settings import Settings
     from counterfoil.store.journal import Journal
 
-__all__ = ["handle", "handle_too_long"]
+__all__ = ["handle"]
 
 _MOST_SECONDS = 25
 """Clients wait half a minute and more for a hook; a call must not hang on a journal that does not answer."""
@@ -65,7 +66,7 @@ def handle(name: str, raw: bytes, flags: Mapping[str, str | None], dialect: "Dia
         said = _handled(name, raw, flags)
     except Exception as error:
         _log.get().error("the hook failed (%s); the call goes on", _code(error), exc_info=_details(error))
-        return 0
+        said = _unguarded(name, _code(error), is_strict=_may_fail_closed(flags))
     if not said:
         return 0
     out, err, code = (said, "", 0) if dialect is None else dialect.say(said)
@@ -93,18 +94,18 @@ def _handled(name: str, raw: bytes, flags: Mapping[str, str | None]) -> str | No
     try:
         event = read_event(name, raw)
     except NotAnEvent as problem:
-        return _unread(
-            name, flags, code="not_an_event", cause=f"what the client sent is no event ({problem})"
-        )
+        _log.get().warning("what the client sent is no event (%s); the call goes on", problem)
+        _, rules, is_strict = _settings(flags)
+        return _unguarded(name, "not_an_event", is_strict=is_strict or _may_be_strict(rules))
     settings, rules, is_strict = _settings(flags)
     if name in ("SessionStart", "PreCompact", "Stop"):
-        return None if settings is None else _of_session(event, settings)
+        return None if settings is None else _told_of_session(event, settings)
     try:
         call = call_of(event, rules)
     except Exception as error:
         # What it would have been is not known: whichever rule holds calls back may be its rule.
         _log.get().warning("the call could not be read", exc_info=error)
-        return _unknown(name, rules, type(error).__name__, is_strict=is_strict)
+        return _unguarded(name, type(error).__name__, is_strict=is_strict or _may_be_strict(rules))
     if call is None:
         return None
     fails_closed = is_strict or rules.fail_closed or call.fails_closed
@@ -118,32 +119,16 @@ def _handled(name: str, raw: bytes, flags: Mapping[str, str | None]) -> str | No
     return _after(call, event, settings)
 
 
-def handle_too_long(name: str, flags: Mapping[str, str | None]) -> int:
-    """Handle the event `name` of which nothing was read because it is longer than any client sends."""
-    said = _unread(name, flags, code="too_large", cause="what the client sent is too long")
-    if said:
-        sys.stdout.write(f"{said}\n")
-    return 0
+def _unguarded(name: str, code: str, *, is_strict: bool) -> str | None:
+    """Say of a call of which nobody knows what it is that nothing of it is on record, or hold it back."""
+    if name == "PreToolUse":
+        return deny_output(unavailable(code)) if is_strict else context_output(name, not_begun(code))
+    return context_output(name, not_stored(code)) if name.startswith("PostToolUse") else None
 
 
-def _unread(name: str, flags: Mapping[str, str | None], *, code: str, cause: str) -> str | None:
-    """Say what there is to say of an event that cannot be read; of a session nothing."""
-    _log.get().warning("%s", cause)
-    if name in ("SessionStart", "PreCompact", "Stop"):
-        return None
-    _, rules, is_strict = _settings(flags)
-    return _unknown(name, rules, code, is_strict=is_strict)
-
-
-def _unknown(name: str, rules: EffectRules, code: str, *, is_strict: bool) -> str | None:
-    """Say that nobody knows what a call is: it goes on, unless any rule holds back what is not on record."""
-    if name == "PermissionDenied":
-        return None
-    if name != "PreToolUse":
-        return context_output(name, not_stored(code))
-    if is_strict or rules.fail_closed or any(rule.fail_closed for rule in (*rules.commands, *rules.tools)):
-        return deny_output(unavailable(code))
-    return context_output(name, not_begun(code))
+def _may_be_strict(rules: EffectRules) -> bool:
+    """Tell whether a call that cannot be read may be one that a rule holds back then."""
+    return rules.fail_closed or any(rule.fail_closed for rule in (*rules.commands, *rules.tools))
 
 
 def _settings(flags: Mapping[str, str | None]) -> "tuple[Settings | None, EffectRules, bool]":
@@ -229,6 +214,20 @@ def _denied(call: Call, event: HookEvent, settings: "Settings") -> None:
         _log.get().warning("the denial could not be recorded (%s)", _code(error), exc_info=_details(error))
 
 
+def _told_of_session(event: HookEvent, settings: "Settings") -> str | None:
+    """Give what a session is told; where the journal cannot be read, that."""
+    try:
+        return _of_session(event, settings)
+    except Exception as error:
+        code = _code(error)
+        _log.get().error("the hook failed (%s); the session goes on", code, exc_info=_details(error))
+        if event.name == "SessionStart":
+            return context_output(event.name, unknown_plan(code))
+        if event.name == "Stop":
+            return None if event.is_reminding else _stop_output(unknown_plan(code))
+        return unknown_plan(code)
+
+
 def _of_session(event: HookEvent, settings: "Settings") -> str | None:
     from counterfoil.server.hooks.session import at_compaction, at_start, at_stop
 
@@ -254,9 +253,14 @@ def _of_session(event: HookEvent, settings: "Settings") -> str | None:
     if event.name == "PreCompact":
         # What a hook prints there is added to what the summary is asked for.
         return told
+    return _stop_output(told)
+
+
+def _stop_output(reason: str) -> str:
+    """Give the JSON by which a client does not stop before the model has heard something."""
     import json
 
-    return json.dumps({"decision": "block", "reason": told})
+    return json.dumps({"decision": "block", "reason": reason})
 
 
 def _asked(

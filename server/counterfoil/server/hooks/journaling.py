@@ -14,16 +14,17 @@ from msgspec import Struct
 
 from counterfoil.server.hooks.call import (
     Call,
-    again_after,
     former_identity_of,
     identity_of,
     likeness_marks,
     once_marks,
     payload_of,
+    wide_mark,
 )
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.matching import fitting_attempt
-from counterfoil.server.hooks.saying import BLOCKED, blocked, blocked_by_step
+from counterfoil.server.hooks.pushes import Remotes, may_be
+from counterfoil.server.hooks.saying import BLOCKED, blocked, blocked_by_step, not_of_a_call
 from counterfoil.store.attending_calls import HeldAttempt
 from counterfoil.store.domain.commands import (
     BeginOperation,
@@ -87,6 +88,7 @@ class HookJournal:
         self.journal = journal
         self.event = event
         self._settings = settings
+        self._remotes = Remotes()
         named = conversation or os.environ.get("COUNTERFOIL_CONVERSATION")
         self._named = named or event.session or settings.conversation
         place = self._named or hashlib.sha256((event.folder or "").encode()).hexdigest()[:16]
@@ -171,7 +173,7 @@ class HookJournal:
                 self.event,
                 lookup=call.lookup,
                 holds_it=attached.is_live,
-                part=_named(stopped) if len(call.effects) > 1 else None,
+                part=_named(stopped) if len(call.effects) > 1 or len(call.parts) > 1 else None,
                 others=_named(others),
             )
         if call.may_be_another and not on_file:
@@ -185,35 +187,18 @@ class HookJournal:
     ) -> tuple[Call, _Identity, tuple[HeldAttempt, ...], list[tuple[HeldAttempt, Call]]]:
         """Give a call with its identity and what is on file of it and of its parts.
 
-        A push that is on record as done, and which the remote has lost since, is another one.
+        A push that is on record as done, and which the remote has lost since, is another one. A ref of
+        several that is done, and stands there so, is left alone by git itself, and in nobody's way.
         """
         for _ in range(_MOST_LOST):
             identity = self._identity(call, run)
             on_file = await self._on_file(identity)
             parts = [] if call.own_key is not None else await self._parts_on_file(call, identity)
-            again = self._lost_since(call, on_file, parts)
+            again = self._remotes.lost_since(call, on_file, parts)
             if again is None:
                 break
             call = again
-        return call, identity, on_file, parts
-
-    def _lost_since(
-        self, call: Call, on_file: Sequence[HeldAttempt], parts: Sequence[tuple[HeldAttempt, Call]]
-    ) -> Call | None:
-        if call.own_key is not None:
-            # Whoever names the effect says by another name that it is another one.
-            return None
-        done = [(known, part.effects[0]) for known, part in parts if known.state is State.SUCCEEDED]
-        if len(call.effects) == 1:
-            done += [(known, call.effects[0]) for known in on_file if known.state is State.SUCCEEDED]
-        for known, effect in done:
-            if getattr(effect.rule, "form", None) != "git-push" or not effect.is_known:
-                continue
-            from counterfoil.server.hooks.remote import is_lost
-
-            if is_lost(effect):
-                return again_after(call, effect, operation=known.operation)
-        return None
+        return call, identity, on_file, self._remotes.without_absorbed(call, parts)
 
     def _identity(self, call: Call, run: str) -> _Identity:
         key, mark, args = identity_of(call, redact=self.journal.hidden, call_id=self._apart)
@@ -260,7 +245,13 @@ class HookJournal:
                 on_file = await self._on_file(own, system=None)
                 standing |= {known.operation: known for known in on_file if known.state in _OPEN_OR_DONE}
             once = once_marks(part, redact=self.journal.hidden)
-            for mark in (*once[:1], *likeness_marks(part, redact=self.journal.hidden)):
+            wide = wide_mark(part, redact=self.journal.hidden)
+            alike_by = (
+                *once[:1],
+                *likeness_marks(part, redact=self.journal.hidden),
+                *(() if wide is None else (wide,)),
+            )
+            for mark in alike_by:
                 alike = await self._marked(own, mark)
                 standing |= {known.operation: known for known in alike if known.state in _UNSETTLED}
             for mark in once[1:]:
@@ -276,11 +267,15 @@ class HookJournal:
     async def _mark_parts(self, call: Call, *, operation: str, attempt: int) -> Mapping[str, Any] | None:
         """Note at an operation by what each part of its call is met alone; give a refusal, if any."""
         marks: list[str] = []
-        for part in call.parts:
+        parts = call.parts
+        is_composed = len(call.effects) > 1 or len(parts) > 1
+        for part in parts:
             words, action = likeness_marks(part, redact=self.journal.hidden)
             marks += once_marks(part, redact=self.journal.hidden)
+            wide = wide_mark(part, redact=self.journal.hidden) if part.is_wide else None
+            marks += [] if wide is None else [wide]
             if part.is_known and part.is_readable:
-                marks += [self._identity(part, "").mark] if len(call.effects) > 1 else []
+                marks += [self._identity(part, "").mark] if is_composed else []
             else:
                 marks += [words] if part.target is not None else [words, action]
         for mark in dict.fromkeys(marks):
@@ -323,18 +318,14 @@ class HookJournal:
     async def unresolved(self, call: Call, *, run: str) -> tuple[Mapping[str, Any] | None, str]:
         """Give the unsettled step that a call has to wait for, and as of when.
 
-        A part that makes what it sends, or cannot be read, waits for the one before it on the same target.
-        Where its target cannot be read either, any earlier one of the same action may be it.
+        A part that makes what it sends, or cannot be read, waits for the one before it on the same target,
+        and so does one that reaches more of it than can be told. Where its target cannot be read either, any
+        earlier one of the same action may be it.
         """
-        unsure = [part for part in call.parts if not (part.is_known and part.is_readable)]
+        unsure = [part for part in call.parts if part.may_be_another]
         plan = await self.journal.resume_plan(ResumePlan(run=run), self.caller)
         for step in plan.get("steps", ()):
-            is_alike = any(
-                step.get("action") == part.action
-                and (step.get("target") == part.target or (part.target is None and not part.is_readable))
-                for part in unsure
-            )
-            if is_alike and step["next"] in _UNRESOLVED:
+            if step["next"] in _UNRESOLVED and any(may_be(step, part) for part in unsure):
                 return step, plan["as_of"]
         return None, plan["as_of"]
 
@@ -449,6 +440,23 @@ class HookJournal:
         elif known is None:
             on_file = await self._on_file(identity)
             known = next((one for one in on_file if self._is_of_call(one)), None)
+            earlier = None if known is not None else self._earlier((*held, *on_file))
+            if earlier is not None:
+                ref, attempt = earlier
+                return await record(
+                    self.journal,
+                    self.caller,
+                    call,
+                    self.event,
+                    ref=ref,
+                    attempt=attempt,
+                    args=identity.args,
+                    is_over=True,
+                )
+            if known is None:
+                other = await self._of_another_call(call, identity, on_file)
+                if other is not None:
+                    return None if self._is_told_as_blocked() else not_of_a_call(other, self.event)
         ref = OperationRef(run=identity.run, key=identity.key)
         return await record(
             self.journal,
@@ -459,3 +467,20 @@ class HookJournal:
             attempt=None if known is None or not known.attempt else known.attempt,
             args=identity.args,
         )
+
+    def _earlier(self, found: Sequence[HeldAttempt]) -> tuple[OperationRef, int] | None:
+        """Give the attempt that this call began, where it is not the newest one any more."""
+        for known in found:
+            attempt = known.earlier.get(self.caller.call_id or "")
+            if attempt is not None:
+                return OperationRef(operation=known.operation), attempt
+        return None
+
+    async def _of_another_call(
+        self, call: Call, identity: _Identity, on_file: Sequence[HeldAttempt]
+    ) -> HeldAttempt | None:
+        """Give what is on record of a call that nothing began: it was blocked, or ran unheard beside that."""
+        standing = [known for known in on_file if known.state in _OPEN_OR_DONE]
+        if not standing and call.own_key is None:
+            standing = [known for known, _ in await self._parts_on_file(call, identity)]
+        return next((known for known in standing if known.attempt), None)

@@ -46,17 +46,19 @@ async def record(
     ref: OperationRef,
     attempt: int | None,
     args: Mapping[str, Any],
+    is_over: bool = False,
 ) -> str | None:
     """Record what came of a call, under the attempt that was begun for it; give what the model is told.
 
-    Where none was begun (the journal could not be used then), only a success is kept, as unannounced.
+    Where none was begun (the journal could not be used then), only a success is kept, as unannounced; and so
+    where the attempt `is_over`, since another one came after it.
 
     Raises:
         Fault: the journal could not take it.
     """
     outcome = outcome_of(event, call)
     look = None
-    if outcome.came == "unknown" and attempt is not None and _is_push(call):
+    if outcome.came == "unknown" and attempt is not None and not is_over and _is_push(call):
         from counterfoil.server.hooks.remote import look_at_remote
 
         look = look_at_remote(event, call, outcome, (await journal.recorded(ref)).args)
@@ -67,7 +69,7 @@ async def record(
         for proof in proofs:
             answer = await _receive(journal, caller, call, event, outcome, proof, ref, attempt, args)
         return journaled(answer, external_ids=[proof.external_id for proof in proofs])
-    if attempt is None:
+    if attempt is None or is_over:
         return None
     if outcome.came == "under_way":
         proof = _Proof(kind="other", action=call.action, external_id=outcome.task or "", url=None)

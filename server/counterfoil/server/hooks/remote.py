@@ -9,12 +9,12 @@ from counterfoil.server.hooks.call import Call, script_of
 from counterfoil.server.hooks.effects import Effect
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.evidence import is_one_effect
-from counterfoil.server.hooks.git_push import Pushed, read_push
+from counterfoil.server.hooks.git_push import Pushed
 from counterfoil.server.hooks.outcome import Outcome
 from counterfoil.server.hooks.shell.walking import Invocation, Script
 from counterfoil.store.domain.patterns import lazy_pattern
 
-__all__ = ["is_lost", "look_at_remote"]
+__all__ = ["is_lost", "is_there", "look_at_remote", "standing_at_remote"]
 
 _LOOK_SECONDS = 10
 
@@ -47,7 +47,7 @@ def look_at_remote(
     ):
         return None
     script, push = script_of(event), effect.invocation
-    pushed = None if push is None else read_push(push)
+    pushed = effect.pushed
     if script is None or push is None or pushed is None or push.folder is None:
         return None
     is_here = push.words[1].text == "push" and not any(name.startswith("GIT_") for name, _ in push.env)
@@ -67,20 +67,22 @@ def look_at_remote(
     return "absent" if _is_as_before(push.folder, pushed, ref, there.get(ref)) else None
 
 
-def is_lost(effect: Effect) -> bool:
+def standing_at_remote(effect: Effect) -> Mapping[str, str] | None:
+    """Give the commits of a push's refs at its remote; None where it cannot be asked."""
+    push, pushed = effect.invocation, effect.pushed
+    if push is None or push.folder is None or pushed is None or not pushed.refs:
+        return None
+    return _at_remote(push.folder, pushed.remote, [ref for ref, _ in pushed.refs if "*" not in ref])
+
+
+def is_lost(effect: Effect, there: Mapping[str, str]) -> bool:
     """Tell whether what a push sent, and what is on record as pushed, does not stand at the remote any more.
 
-    Only where a ref is gone there, or stands at a commit that is known here and does not hold the pushed one:
-    an unknown commit may have grown from it.
+    Only where a ref is gone `there`, or stands at a commit that is known here and does not hold the pushed
+    one: an unknown commit may have grown from it.
     """
-    push = effect.invocation
-    if push is None or push.folder is None or getattr(effect.rule, "form", None) != "git-push":
-        return False
-    pushed = read_push(push)
-    if pushed is None or not pushed.refs or any("*" in ref for ref, _ in pushed.refs):
-        return False
-    there = _at_remote(push.folder, pushed.remote, [ref for ref, _ in pushed.refs])
-    if there is None:
+    pushed, push = effect.pushed, effect.invocation
+    if pushed is None or push is None or push.folder is None or pushed.is_wide:
         return False
     for ref, commit in pushed.refs:
         tip = there.get(ref)
@@ -94,6 +96,14 @@ def is_lost(effect: Effect) -> bool:
             if is_known:
                 return True
     return False
+
+
+def is_there(effect: Effect, there: Mapping[str, str]) -> bool:
+    """Tell whether all that a push sends stands `there` exactly so: git then leaves it alone."""
+    pushed = effect.pushed
+    if pushed is None or pushed.is_wide:
+        return False
+    return all(there.get(ref) == commit for ref, commit in pushed.refs)
 
 
 def _recorded_commit(args: Any) -> str | None:

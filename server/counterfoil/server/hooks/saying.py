@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from counterfoil.server.hooks.event import HookEvent
+from counterfoil.store.attending_calls import HeldAttempt
 from counterfoil.store.domain.untrusted import escape_untrusted
 
 __all__ = [
@@ -20,9 +21,11 @@ __all__ = [
     "gone",
     "journaled",
     "not_begun",
+    "not_of_a_call",
     "not_stored",
     "still_open",
     "unavailable",
+    "unknown_plan",
 ]
 
 _SHOWN = 300
@@ -139,6 +142,15 @@ def unavailable(code: str) -> str:
     )
 
 
+def unknown_plan(code: str) -> str:
+    """Say that nobody can tell what is open: what was done before may be done a second time."""
+    return (
+        f"Counterfoil, the journal of effects outside, cannot be read now ({code}): what earlier sessions "
+        "did, and what of it is in doubt, cannot be told. Look it up in the system that performs it before "
+        "you repeat an effect, and tell the person, who can see the cause with `counterfoil doctor`."
+    )
+
+
 def journaled(answer: Mapping[str, Any], *, external_ids: Iterable[str]) -> str:
     """Say that a receipt was recorded."""
     if answer.get("next") in ("continue", "skip"):
@@ -196,6 +208,18 @@ def not_begun(code: str) -> str:
         "being repeated. Keep what it answers, and record it with record_receipt; tell the person, who can "
         "see the cause with `counterfoil doctor`."
     )
+
+
+def not_of_a_call(known: HeldAttempt, event: HookEvent) -> str | None:
+    """Say that a result was not taken for that of another call; nothing where there is none."""
+    if event.name == "PostToolUseFailure":
+        return None
+    data = {"operation": known.operation, "run": known.run, "key": known.key, "state": known.state.value}
+    words = (
+        "It was not begun here, and the same effect, or a part of it, is on record by another call. If it "
+        "did run, that may have happened twice: look, and tell the person."
+    )
+    return _told("did NOT record the result of this call.", [words], _data(data))
 
 
 def not_stored(code: str) -> str:

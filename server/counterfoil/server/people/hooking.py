@@ -93,6 +93,7 @@ def _explained(
 ) -> dict[str, Any]:
     # Loaded here: the parser of commands is needed by nothing else that people ask for.
     from counterfoil.server.hooks.call import call_of
+    from counterfoil.server.hooks.entry import looks_like_effect
     from counterfoil.server.hooks.event import HookEvent
     from counterfoil.server.hooks.explaining import explained, foreseen
     from counterfoil.server.hooks.journaling import HookJournal
@@ -111,8 +112,10 @@ def _explained(
     )
     own = request.settings.effects or NO_RULES
     rules = merged(own, request.settings.tool_rules)
-    told = explained(event, rules, own=own)
-    call = call_of(event, rules)
+    sent = json.dumps({"tool_name": event.tool, "tool_input": event.input}).encode()
+    is_seen = looks_like_effect(sent, request.flags)
+    told = explained(event, rules, own=own, is_seen=is_seen)
+    call = call_of(event, rules) if is_seen else None
     path = request.settings.journal_path
     if call is None:
         return told

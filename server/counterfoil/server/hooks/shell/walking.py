@@ -101,8 +101,8 @@ class Invocation(Struct, frozen=True, kw_only=True):
 class Script(Struct, frozen=True, kw_only=True):
     """All programs of a command in their order. `is_whole` off: parts were not understood.
 
-    `assigned` are all values that it gives to variables, as far as they are written in it, `unread` the parts
-    of it that are no shell script.
+    `assigned` are all values that it gives to variables, to functions and to what a loop goes through, as far
+    as they are written in it, `unread` the parts of it that are no shell script.
     """
 
     invocations: tuple[Invocation, ...]
@@ -172,6 +172,7 @@ class _Reader(Struct):
     found: list[Invocation] = field(default_factory=list)
     assigned: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
+    functions: set[str] = field(default_factory=set)
     room: Room = field(default_factory=Room)
     is_elsewhere: bool = False
     is_whole: bool = True
@@ -245,6 +246,8 @@ class _Reader(Struct):
                 self.each(node, depth)
                 return _NOTHING
             case "function_definition":
+                name = node.child_by_field_name("name")
+                self.functions.add("" if name is None else str(name.text.decode("utf-8", "replace")))
                 kept, self.variables = self.variables, {}
                 self.apart(node, depth)
                 self.variables = kept
@@ -255,6 +258,9 @@ class _Reader(Struct):
                 return _NOTHING
             case kind if kind in _UNSURE:
                 names = assigned_in(node)
+                if kind == "for_statement":
+                    given = node.children_by_field_name("value")
+                    self.assigned += [word.script for child in given for word in words_of(child, self.known)]
                 for child in node.named_children:
                     # Each branch may be the only one that runs.
                     self.forget(names if child.type in _BRANCHES or child == node.named_children[0] else ())
@@ -284,11 +290,12 @@ class _Reader(Struct):
         if name is None or name.type != "variable_name":
             return self.forget(assigned_in(node))
         key = str(name.text.decode("utf-8", "replace"))
+        is_added = any(child.type == "+=" for child in node.children)
+        if value is not None and value.type == "array":
+            return self.fill(key, value, is_added=is_added)
         word = Word("") if value is None else word_of(value, self.known, is_quoted=True)
         self.assigned.append(word.script)
-        is_plain = not any(child.type == "+=" for child in node.children) and (
-            value is None or value.type != "array"
-        )
+        is_plain = not is_added
         is_exported = is_exported or key in self.exported
         self.forget((key,))
         # What a secret is stays out of every word that is kept.
@@ -301,6 +308,17 @@ class _Reader(Struct):
         if is_exported:
             self.exported[key] = word if is_plain else Word(f"${key}", is_static=False)
         return None
+
+    def fill(self, key: str, value: Any, *, is_added: bool) -> None:
+        """Note what an array holds from here on, where that can be told; `is_added`: behind what it held."""
+        items = [word for child in value.named_children for word in words_of(child, self.known)]
+        self.assigned.append(" ".join(word.script for word in items))
+        held = self.known.items(key) if is_added else ()
+        self.forget((key,))
+        is_told = all(word.is_static and not word.text.startswith("[") for word in items)
+        if held is not None and is_told and not is_secret_name(key):
+            items = [*held, *items]
+            self.variables[key] = Word(items[0].text if items else "", items=tuple(items))
 
     def declare(self, node: Any) -> None:
         kinds = [child.type for child in node.children]
@@ -491,6 +509,10 @@ class _Reader(Struct):
     def _heed(self, words: tuple[Word, ...]) -> None:
         """Follow the few builtins that change what the words after them mean."""
         program = program_of(words)
+        given = words.index(Word("--")) if program == "set" and Word("--") in words else 0
+        if program in self.functions or given:
+            # They stand in "$1" and "$@" from here on.
+            self.assigned += [word.script for word in words[given + 1 :]]
         if program in _READING:
             self.forget(_names_read([word.text for word in words]))
         elif program in ("source", "."):

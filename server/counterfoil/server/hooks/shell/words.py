@@ -13,6 +13,7 @@ __all__ = ["Known", "Room", "Word", "heredoc_text", "word_of", "words_of"]
 _IN_QUOTES = lazy_pattern(r"\\([$`\"\\\n])")
 _BARE = lazy_pattern(r"\\(.)", re.DOTALL)
 _ANSI = lazy_pattern(r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|[0-7]{1,3}|.)", re.DOTALL)
+_WHOLE_ARRAY = lazy_pattern(r'("?)\$\{(\w+)\[([@*])\]\}("?)')
 _ANSI_LETTERS = {
     "n": "\n",
     "t": "\t",
@@ -34,11 +35,13 @@ class Word(Struct, frozen=True):
     """One word. `is_static` off: only the shell can fill in a part of it; it stands as written.
 
     `reads` are files whose content is all that is filled in: where there are some, nothing else is unknown.
+    `items` are the words of the array of which this is the first, where it is the value of one.
     """
 
     text: str
     is_static: bool = True
     reads: tuple[str, ...] = ()
+    items: "tuple[Word, ...] | None" = None
 
     @property
     def is_told(self) -> bool:
@@ -74,6 +77,14 @@ class Known(Struct, frozen=True):
             self.room.characters -= len(word.text)
         return word if self.room.characters > 0 else None
 
+    def items(self, name: str) -> "tuple[Word, ...] | None":
+        """Give the words of an array; None where they are not known, or where there is no room left."""
+        word = self.values.get(name)
+        if word is None or word.items is None:
+            return None
+        self.room.characters -= sum(len(item.text) for item in word.items)
+        return word.items if self.room.characters > 0 else None
+
 
 _NOTHING = Known({}, Room())
 
@@ -92,7 +103,11 @@ def word_of(node: Any, known: Known = _NOTHING, *, is_quoted: bool = False) -> W
         case "string" | "translated_string":
             return _text_of(node, known, start=source.index('"') + 1, end=-1)
         case "concatenation" | "command_name":
-            parts = [word_of(child, known, is_quoted=is_quoted) for child in node.children]
+            parts = [
+                word_of(child, known, is_quoted=is_quoted)
+                for child in node.children
+                if not _is_translating(child)
+            ]
             return _joined(parts)
         case kind if kind in _DYNAMIC:
             found = _filled(node, known)
@@ -107,11 +122,30 @@ def words_of(node: Any, known: Known) -> list[Word]:
     """Give the words that a node stands for: a known value is split at white space where no quotes are."""
     if node.type == "command_name" and len(node.children) == 1:
         return words_of(node.children[0], known)
+    if node.type in ("string", "expansion"):
+        items = _items(_text(node), known)
+        if items is not None:
+            return items
     if node.type in ("simple_expansion", "expansion"):
         found = _filled(node, known)
         if found is not None and found.is_static and not any(mark in found.text for mark in "*?["):
             return [Word(part) for part in found.text.split()]
     return [word_of(node, known)]
+
+
+def _items(text: str, known: Known) -> list[Word] | None:
+    """Give the words of a whole array, `"${A[@]}"`; None where a word is none, or is not known."""
+    match = _WHOLE_ARRAY.fullmatch(text)
+    items = None if match is None or match[1] != match[4] else known.items(match[2])
+    if match is None or items is None:
+        return None
+    if match[1] and match[3] == "*":
+        return [Word(" ".join(item.text for item in items))]
+    if match[1]:
+        return list(items)
+    if any(mark in item.text for item in items for mark in "*?["):
+        return None
+    return [Word(part) for item in items for part in item.text.split()]
 
 
 def _text_of(
@@ -135,6 +169,12 @@ def _text_of(
     # As written, so that what is escaped in it stays apart from what is not; known values stand in it.
     written = "".join(_escaped(part.text) if part.is_static else part.text for part in parts)
     return Word(written, is_static=False, reads=_joined(parts).reads)
+
+
+def _is_translating(node: Any) -> bool:
+    """Tell whether a node is the `$` of `$"…"` inside a word, of which nothing is left."""
+    behind = node.next_sibling
+    return node.type == "$" and behind is not None and behind.type == "string"
 
 
 def _is_split(text: str) -> bool:
@@ -165,7 +205,8 @@ def _filled(node: Any, known: Known) -> Word | None:
     names = [child for child in node.named_children if child.type == "variable_name"]
     if len(names) != 1 or _text(node) not in (f"${_text(names[0])}", f"${{{_text(names[0])}}}"):
         return None
-    return known.get(_text(names[0]))
+    found = known.get(_text(names[0]))
+    return found if found is None or found.items is None else Word(found.text)
 
 
 def _printed(node: Any, known: Known) -> Word | None:
