@@ -33,7 +33,7 @@ from counterfoil.store.domain.commands import (
     ResumePlan,
 )
 from counterfoil.store.journal import Journal
-from journals import AGENT, Desk, FakeClock, after, open_desk
+from journals import AGENT, Desk, FakeClock, after, open_desk, plain_sql
 
 __all__ = ["cli", "journal"]
 
@@ -449,3 +449,22 @@ def test_what_looks_like_another_effect_is_shown_with_it(
     assert f"looks like K2 ({other}), succeeded: the same fingerprint" in page
     plan = " ".join(cli("plan", "one/1").out.split())
     assert "stop, possible_duplicate: It looks like an effect that is on file under another key" in plan
+
+
+def test_a_context_that_is_damaged_is_told_to_whoever_looks(cli: CommandLine, journal: Path) -> None:
+    async def write() -> None:
+        async with open_desk(journal.parent, name=journal.name) as desk:
+            await desk.at("key-1", run="under/1").begin(context={"model": "m-1"})
+
+    anyio.run(write)
+    plain_sql(journal, "UPDATE contexts SET body = 'null'")
+    plan, found, shown = (
+        cli("plan", "under/1"),
+        cli("find", "--run", "under/1"),
+        cli("show", "under/1", "key-1"),
+    )
+    assert (plan.code, found.code, shown.code) == (1, 0, 0)
+    for answer in (plan, found, shown):
+        assert "the context that this was made under" in " ".join(answer.out.split())
+    assert "context sha256:" in " ".join(cli("verify").out.split())
+    assert cli("plan", RUN).code == 0

@@ -84,7 +84,7 @@ def plan(request: Request, run: str, *, every: bool) -> int:
             return answer, await gap_of(journal, answer["run"]["run"])
 
     answer, gap = anyio.run(work)
-    code = 1 if answer.get("damaged") else 0
+    code = 1 if answer.get("damaged") or answer.get("warnings") else 0
     if request.as_json:
         write_json(answer)
         return code
@@ -102,6 +102,7 @@ def plan(request: Request, run: str, *, every: bool) -> int:
         parts.append(
             Text(f"{answer['damaged']} of them cannot be read: `counterfoil verify` says why.", "bold red")
         )
+    parts += [show_.plain(f"warning: {warning}", "bold red") for warning in answer.get("warnings", ())]
     if answer["steps"]:
         parts += [_steps(answer["steps"]), Text("")]
         verbs = dict.fromkeys((step["next"], step["reason"]) for step in answer["steps"])
@@ -138,6 +139,12 @@ def _standing(answer: dict[str, Any]) -> list[Any]:
         if criteria["cut"]:
             lines.append(show_.plain("  and more"))
     return lines
+
+
+def _warnings(steps: list[dict[str, Any]]) -> list[Any]:
+    """Give what the steps warn of, each warning once."""
+    told = dict.fromkeys(warning for step in steps for warning in step.get("warnings", ()))
+    return [show_.plain(f"warning: {warning}", "bold red") for warning in told]
 
 
 def _steps(steps: list[dict[str, Any]]) -> Any:
@@ -278,7 +285,8 @@ def find(
     ]
     write(
         show_.rendered(
-            show_.table("state", "run", show_.OPERATION, "action, target", rows=rows, narrow=["state"])
+            show_.table("state", "run", show_.OPERATION, "action, target", rows=rows, narrow=["state"]),
+            *_warnings(found[:limit]),
         )
     )
     if is_cut:
