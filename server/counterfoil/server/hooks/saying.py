@@ -36,8 +36,9 @@ BLOCKED = "Counterfoil blocked this call"
 _HOW = (
     "To settle it: look, then call reconcile_operation of the counterfoil tools with operation, finding, "
     "checked_with and as_of as given here: performed with its reference if you found it. If you did not, "
-    "not_performed counts where a lookup is given here; where none is, it settles nothing and a person "
-    "decides (`counterfoil reconcile OPERATION`), as without those tools."
+    "not_performed counts where a lookup is given here (answered with wait: look again at retry_at; once "
+    "that has settled it, run the command again); where none is, it settles nothing and a person decides "
+    "(`counterfoil reconcile OPERATION`). So does a person where these tools are not at hand."
 )
 
 _WORDS: Mapping[str, str] = {
@@ -75,7 +76,7 @@ _WORDS: Mapping[str, str] = {
     "identity_conflict": "The key that COUNTERFOIL_KEY names is another effect in this run. Choose "
     "another one.",
     "possible_duplicate": "This looks like an effect that is on file under another key, and is not settled. "
-    "Settle that one first.",
+    "Settle that one first: `duplicates` is its operation. " + _HOW,
     "superseded": "This call was told of before and is over. Make the call anew.",
     "run_finished": "The run that this would belong to is finished.",
 }

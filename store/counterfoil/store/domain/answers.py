@@ -84,12 +84,14 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
     "payload (check_operation with detail args and payload gives them); it decides.",
     ("begin", "retry_after_failure"): "It had no effect so far: to try again call begin_operation with "
     "the recorded action, target, args and payload (check_operation with detail args and payload).",
-    ("begin", "repeat_safe"): "Unknown, but safe to repeat: call begin_operation.",
+    ("begin", "repeat_safe"): "Unknown, but safe to repeat: call begin_operation with the recorded action, "
+    "target, args and payload (check_operation with detail args and payload).",
     (
         "begin",
         "repeat_keyed",
-    ): "Unknown, but the provider's key is alive: call begin_operation and send the recorded "
-    "body under the same idempotency_key.",
+    ): "Unknown, but the provider's key is alive: call begin_operation with the recorded action, target, "
+    "args and payload (check_operation with detail args and payload), and send that body under the same "
+    "idempotency_key.",
     ("skip", "already_succeeded"): "Done: do not perform it. Its receipts are the proof.",
     ("skip", "timed_out"): "Given up without evidence: do not perform it. A late success is recorded with "
     "record_receipt.",
