@@ -1,5 +1,7 @@
 """Pushes of a real repository to a real remote, with the hooks around them."""
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -344,3 +346,29 @@ def test_a_push_that_makes_what_it_sends_waits_for_one_of_several_refs(client: C
     assert client.before("git push origin main dev").reason is None
     assert client.before("git commit --allow-empty -m x && git push origin main").reason is not None
     assert client.before("git commit --allow-empty -m x && git push origin main:other").reason is None
+
+
+def test_git_is_asked_as_often_for_many_pushes_as_for_one(client: Client, tmp_path: Path):
+    asked, real = tmp_path / "asked", shutil.which("git")
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin/git"
+    program.write_text(f'#!/bin/sh\necho "$*" >> {asked}\nexec {real} "$@"\n')
+    program.chmod(0o755)
+    client.environment["PATH"] = f"{tmp_path}/bin:{os.environ['PATH']}"
+    for command in ("git push origin main:b", "; ".join(f"git push origin main:b{one}" for one in range(50))):
+        asked.write_text("")
+        assert client.before(command).reason is None
+        assert len(asked.read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize("is_strict", [False, True])
+def test_a_call_of_too_many_effects_is_told_to_the_model_or_held_back(client: Client, is_strict: bool):
+    folder = client.home / ".config/counterfoil"
+    folder.mkdir(parents=True)
+    (folder / "counterfoil.toml").write_text(f"[effects]\nfail_closed = {str(is_strict).lower()}\n")
+    command = "; ".join(f"git push origin main:b{one}" for one in range(101))
+    said = client.before(command)
+    assert (said.reason is not None) is is_strict
+    assert "more than 100 effects" in (said.reason or said.context)
+    assert "more than 100 effects" in client.after(command, claude_result(""), call=client.new_call()).context
+    assert "more than 100 effects" in client.ask("hook", "explain", command)["why"]

@@ -10,6 +10,7 @@ from msgspec.structs import fields
 
 from counterfoil.server.hooks import first_look
 from counterfoil.server.hooks.call import Call, call_of, identity_of
+from counterfoil.server.hooks.effects import TooMuch
 from counterfoil.server.hooks.event import SHELLS, HookEvent
 from counterfoil.server.hooks.first_look import configured_words, is_candidate
 from counterfoil.server.hooks.rules.defaults import DEFAULT_RULES, merged
@@ -17,6 +18,9 @@ from counterfoil.server.hooks.rules.reading import RuleProblem, read_rules
 from counterfoil.server.hooks.rules.results import find_reference
 from counterfoil.server.hooks.rules.rule import NO_RULES, EffectRule
 from counterfoil.server.hooks.rules.tools import effect_of_tool
+from counterfoil.server.hooks.shell import walking
+from counterfoil.server.hooks.shell.secret_words import told_words
+from counterfoil.server.hooks.shell.words import Word
 from counterfoil.server.rules.reading import read_tool_rule
 from hooks.client import Client, client, git
 
@@ -709,7 +713,7 @@ def test_no_command_however_strange_breaks_the_reading():
         "git push $(",
         "git push '",
         "((((git push",
-        "git push " + "a" * 300_000,
+        "git push " + "a" * 200_000,
         "\0git push",
         "git push \ud800",
     ):
@@ -718,7 +722,7 @@ def test_no_command_however_strange_breaks_the_reading():
         'export X=\'eval "$X";eval "$X";eval "$X"\'; eval "$X" # git push',
         'export X=\'echo "$X" | bash; echo "$X" | sh\'; eval "$X" # git push',
         "A=aaaaaaaaaa; " + "A=$A$A$A$A; " * 60 + "git push $A",
-        f"A={'a' * 1_000_000}; git push " + "$A " * 20_000,
+        f"A={'a' * 150_000}; git push " + "$A " * 20_000,
         "A='b c'; git push " + '"$A" ' * 20_000,
     ):
         began = time.process_time()
@@ -900,6 +904,33 @@ def test_an_array_that_the_command_fills_stands_for_its_words():
         found = call(unknown)
         assert found is not None, unknown
         assert not found.is_readable, unknown
+
+
+def test_a_command_that_does_too_much_is_not_looked_at_for_ever(monkeypatch: pytest.MonkeyPatch):
+    assert len(call("\n".join(f"curl -d a={one} https://example.org" for one in range(100))).parts) == 100
+    for command, why in (
+        ("\n".join(f"curl -d a={one} https://example.org" for one in range(101)), "100 effects"),
+        ("git push; " * 1_200, "1000 programs"),
+        ("git push; " * 200, "100 effects"),
+    ):
+        with pytest.raises(TooMuch, match=why):
+            call(command)
+
+    def parsed() -> None:
+        raise AssertionError("it was parsed")
+
+    monkeypatch.setattr(walking, "shell_parser", parsed)
+    for command in ("git push " + "x" * 300_000, ["git", "push", *["x" * 100] * 3_000]):
+        with pytest.raises(TooMuch, match="262144 characters"):
+            call(command)
+
+
+def test_a_secret_is_found_by_the_name_in_front_of_it_in_any_length_of_text():
+    long = "x" * 500_000
+    assert told_words("curl", (Word(f"{long} api_token=abc"),)) == [f"{long} api_token=", {"password": "abc"}]
+    assert told_words("curl", (Word(long),)) == [long]
+    assert told_words("curl", (Word("a=1&password=b"),)) == ["a=1&password=", {"password": "b"}]
+    assert told_words("curl", (Word("password="), Word("=x"))) == ["password=", "=x"]
 
 
 def test_the_first_look_leaves_the_everyday_alone():

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from counterfoil.server.hooks.effects import Effect, effects_of
+from counterfoil.server.hooks.effects import Effect, TooMuch, effects_of
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.rules.rule import EffectRules
 from counterfoil.server.hooks.rules.tools import effect_of_tool, name_words
@@ -38,6 +38,8 @@ SEVERAL = "shell.several"
 
 LONGEST_TARGET = 1_000
 _LONGEST_TEXT = 2_000
+_MOST_CHARACTERS = 256 * 1024
+"""Twice what Linux passes to a shell as one word."""
 _MOST_SENT = 40_000
 _SHORT_TEXT = 200
 _UNREADABLE = lazy_pattern(r"[^A-Za-z0-9._/@:+-]+")
@@ -153,8 +155,15 @@ def script_of(event: HookEvent) -> Script | None:
 
 
 def call_of(event: HookEvent, rules: EffectRules) -> Call | None:
-    """Give the call that an event is about; None where it has no effect."""
+    """Give the call that an event is about; None where it has no effect.
+
+    Raises:
+        TooMuch: its command is longer, or does more, than is read before it runs.
+    """
     if event.is_shell:
+        command = event.command or ""
+        if sum(map(len, (command,) if isinstance(command, str) else command)) > _MOST_CHARACTERS:
+            raise TooMuch(f"a command of more than {_MOST_CHARACTERS} characters")
         script = script_of(event)
         effects = () if script is None else effects_of(script, rules)
         if script is None or not effects:

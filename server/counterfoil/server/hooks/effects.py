@@ -3,11 +3,11 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from counterfoil.server.hooks.files import digest_of_text, digests_of
 from counterfoil.server.hooks.fitting import only_reads, rule_for, subcommands
-from counterfoil.server.hooks.git_push import Pushed, read_push
+from counterfoil.server.hooks.git_push import Answers, Pushed, read_push
 from counterfoil.server.hooks.http_request import read_request
 from counterfoil.server.hooks.making import leaves_alone, note_made, sends_made
 from counterfoil.server.hooks.rules.rule import CommandRule, EffectRule, EffectRules
@@ -30,7 +30,11 @@ from counterfoil.store.domain.patterns import lazy_pattern
 if TYPE_CHECKING:
     from counterfoil.server.hooks.acted_on import ActedOn
 
-__all__ = ["Effect", "effects_of", "unread_rule"]
+__all__ = ["Effect", "TooMuch", "effects_of", "unread_rule"]
+
+_MOST_EFFECTS = 100
+"""Each is looked up and noted on its own: for more, a call would wait for its hook, not for its work."""
+_MOST_PROGRAMS = 1_000
 
 _OF_BRANCHES = frozenset(("branch", "commit"))
 """State that only git changes."""
@@ -79,21 +83,64 @@ class Effect(Struct, frozen=True, kw_only=True):
         return self.pushed is not None and self.pushed.is_wide
 
 
+class TooMuch(Exception):
+    """More stands in a call than is read before it runs: it says what, in words for the model."""
+
+
+class _Whole(Struct, kw_only=True):
+    """What is found out about a whole command once, however many effects it has."""
+
+    script: Script
+    made: dict[str, str | None] = field(default_factory=dict)
+    answers: Answers = field(default_factory=dict)
+    canonical: list[dict[str, Any]] | None = None
+    made_from: dict[int, dict[str, str]] = field(default_factory=dict)
+
+    @property
+    def programs(self) -> list[dict[str, Any]]:
+        """All programs in the form that is compared."""
+        if self.canonical is None:
+            self.canonical = [_canonical(part) for part in self.script.invocations]
+        return self.canonical
+
+    def from_files(self, invocation: Invocation) -> dict[str, str]:
+        """Give the digests of the files that the programs in front of an effect name."""
+        found: dict[str, str] = {}
+        for at, part in enumerate(self.script.invocations):
+            if part.words == invocation.words and part.folder == invocation.folder:
+                break
+            if at not in self.made_from:
+                words = () if leaves_alone(part) else (*part.words[1:], *_input(part))
+                self.made_from[at] = digests_of(words, folder=part.folder)
+            found |= self.made_from[at]
+        return found
+
+
 def effects_of(script: Script, rules: EffectRules) -> tuple[Effect, ...]:
-    """Give the effects of a command, in the order in which they stand."""
+    """Give the effects of a command, in the order in which they stand.
+
+    Raises:
+        TooMuch: it runs more programs than are looked at, or has more effects than are put on record at once.
+    """
+    if len(script.invocations) > _MOST_PROGRAMS:
+        raise TooMuch(f"a command of more than {_MOST_PROGRAMS} programs")
     found: list[Effect] = []
+    whole = _Whole(script=script)
+    made, counted = whole.made, 0
     is_known = script.is_whole
-    made: dict[str, str | None] = {}
     for invocation in script.invocations:
         rule = rule_for(invocation, rules)
         unread = unread_rule(invocation, rule, script, rules)
         effect: Effect | None = None
         if unread is not None:
-            effect = _unread_effect(invocation, unread, script)
+            effect = _unread_effect(invocation, unread, whole)
         elif rule is not None and not _is_unread(invocation):
-            effect = _effect(invocation, rule, script, made, is_known=is_known)
+            effect = _effect(invocation, rule, whole, is_known=is_known)
         if effect is not None:
             found.append(effect)
+            counted += len(effect.pieces) or 1
+        if counted > _MOST_EFFECTS:
+            raise TooMuch(f"a command of more than {_MOST_EFFECTS} effects")
         is_known = is_known and (effect is not None or leaves_alone(invocation))
         note_made(invocation, made)
     return tuple(found) or _of_errors(script, rules)
@@ -120,11 +167,11 @@ _BETWEEN_COMMANDS = lazy_pattern(r"[\n;|&]+")
 def _effect(
     invocation: Invocation,
     rule: CommandRule,
-    script: Script,
-    made: Mapping[str, str | None],
+    whole: _Whole,
     *,
     is_known: bool,
 ) -> Effect | None:
+    script, made = whole.script, whole.made
     call = _canonical(invocation)
     told: dict[str, Any] = {
         "rule": rule,
@@ -155,7 +202,7 @@ def _effect(
             "is_readable": is_request_told(invocation) and is_around_told(invocation),
         }
     elif rule.form == "git-push":
-        pushed = read_push(invocation)
+        pushed = read_push(invocation, whole.answers)
         told["pushed"] = pushed
         if pushed is None or not is_place_told(invocation):
             told |= {
@@ -207,8 +254,8 @@ def _effect(
         if acted is not None:
             told |= {"target": acted.lasting, "lookup": filled(rule.lookup, acted.lasting_facts)}
         # What is sent is made by this very call: it is told apart by all that the call does, and out of what.
-        beside = {"in": [_canonical(part) for part in script.invocations]}
-        made_from = _made_from(invocation, script)
+        beside = {"in": whole.programs}
+        made_from = whole.from_files(invocation)
         if made_from:
             beside["from"] = made_from
     pushed = told.get("pushed")
@@ -249,17 +296,6 @@ def _lookup(rule: CommandRule) -> str | None:
     from counterfoil.server.hooks.acted_on import filled
 
     return filled(rule.lookup, {})
-
-
-def _made_from(invocation: Invocation, script: Script) -> dict[str, str]:
-    """Give the digests of the files that the programs in front of an effect name."""
-    found: dict[str, str] = {}
-    for part in script.invocations:
-        if part.words == invocation.words and part.folder == invocation.folder:
-            break
-        if not leaves_alone(part):
-            found |= digests_of((*part.words[1:], *_input(part)), folder=part.folder)
-    return found
 
 
 def _loose(words: Sequence[str], *, takes: Collection[str]) -> tuple[str, ...]:
@@ -342,13 +378,13 @@ def unread_rule(
     return rule if sends_openly(invocation, script) and only_reads(invocation, rule) else None
 
 
-def _unread_effect(invocation: Invocation, rule: CommandRule, script: Script) -> Effect:
+def _unread_effect(invocation: Invocation, rule: CommandRule, whole: _Whole) -> Effect:
     """Give the effect that may be in what cannot be read.
 
     Its end tells nothing, and nothing is known of what it would send.
     """
     call = _canonical(invocation)
-    return _unknown(rule, {"of": call, "in": [_canonical(part) for part in script.invocations]}, call)
+    return _unknown(rule, {"of": call, "in": whole.programs}, call)
 
 
 def _unknown(rule: CommandRule, sent: Any, own: Any) -> Effect:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Sequence
+from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from msgspec import Struct
@@ -10,7 +11,7 @@ from counterfoil.server.hooks.shell.options import has_option, option_values, pl
 from counterfoil.server.hooks.shell.walking import Invocation
 from counterfoil.server.hooks.shell.words import Word
 
-__all__ = ["Pushed", "read_push"]
+__all__ = ["Answers", "Pushed", "read_push"]
 
 _TAKES = frozenset(("-o", "--push-option", "--receive-pack", "--exec", "--repo"))
 _WHOLE = {"--all": "refs/heads", "--branches": "refs/heads", "--tags": "refs/tags", "--mirror": "refs"}
@@ -60,11 +61,18 @@ class Pushed(Struct, frozen=True, kw_only=True):
         return f"{self.remote} {' '.join(ref for ref, _ in self.refs)}".strip()
 
 
-def read_push(invocation: Invocation) -> Pushed | None:
-    """Find out what a push would send now; None where that cannot be told."""
+Answers = dict[tuple[Any, ...], list[str]]
+"""What git answered while one command was read: a command of many pushes asks each thing once."""
+
+
+def read_push(invocation: Invocation, answers: Answers) -> Pushed | None:
+    """Find out what a push would send now; None where that cannot be told.
+
+    What stands in `answers` is not asked again, and what is asked is added.
+    """
     import subprocess  # Loaded where there is a push.
 
-    git = _Git.of(invocation)
+    git = _Git.of(invocation, answers)
     if git is None or not all(word.is_static for word in invocation.words):
         return None
     try:
@@ -77,9 +85,10 @@ class _Git(Struct, frozen=True, kw_only=True):
     folder: str
     options: tuple[str, ...]
     env: dict[str, str]
+    answers: Answers
 
     @classmethod
-    def of(cls, invocation: Invocation) -> "_Git | None":
+    def of(cls, invocation: Invocation, answers: Answers) -> "_Git | None":
         if invocation.folder is None or not os.path.isdir(invocation.folder):
             return None
         takes = values_before("git")
@@ -90,9 +99,16 @@ class _Git(Struct, frozen=True, kw_only=True):
             options += [word.text for word in words[at : at + width]]
             at += width
         env = {name: word.text for name, word in invocation.env if name.startswith("GIT_") and word.is_static}
-        return cls(folder=invocation.folder, options=tuple(options), env=env)
+        return cls(folder=invocation.folder, options=tuple(options), env=env, answers=answers)
 
     def lines(self, *words: str) -> list[str]:
+        """Give the lines that git answers; it is asked once."""
+        place = (self.folder, self.options, tuple(self.env.items()), words)
+        if place not in self.answers:
+            self.answers[place] = self._asked(words)
+        return self.answers[place]
+
+    def _asked(self, words: Sequence[str]) -> list[str]:
         import subprocess
 
         answered = subprocess.run(

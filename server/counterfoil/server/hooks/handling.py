@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from counterfoil.server.hooks.call import Call, call_of
+from counterfoil.server.hooks.effects import TooMuch
 from counterfoil.server.hooks.event import HookEvent, NotAnEvent, read_event
 from counterfoil.server.hooks.rules.defaults import DEFAULT_RULES, merged
 from counterfoil.server.hooks.rules.rule import NO_RULES, EffectRules
@@ -21,6 +22,7 @@ from counterfoil.server.hooks.saying import (
     not_stored,
     unavailable,
     unknown_plan,
+    unread,
 )
 from counterfoil.server.hooks.used_journal import UsedJournal
 from counterfoil.store.domain.instants import rfc3339
@@ -102,6 +104,9 @@ def _handled(name: str, raw: bytes, flags: Mapping[str, str | None]) -> str | No
         return None if settings is None else _told_of_session(event, settings)
     try:
         call = call_of(event, rules)
+    except TooMuch as problem:
+        _log.get().warning("the call is not on record (%s); it goes on", problem)
+        return _unguarded(name, str(problem), is_strict=is_strict or _may_be_strict(rules))
     except Exception as error:
         # What it would have been is not known: whichever rule holds calls back may be its rule.
         _log.get().warning("the call could not be read", exc_info=error)
@@ -122,7 +127,7 @@ def _handled(name: str, raw: bytes, flags: Mapping[str, str | None]) -> str | No
 def _unguarded(name: str, code: str, *, is_strict: bool) -> str | None:
     """Say of a call of which nobody knows what it is that nothing of it is on record, or hold it back."""
     if name == "PreToolUse":
-        return deny_output(unavailable(code)) if is_strict else context_output(name, not_begun(code))
+        return deny_output(unread(code)) if is_strict else context_output(name, not_begun(code))
     return context_output(name, not_stored(code)) if name.startswith("PostToolUse") else None
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "still_open",
     "unavailable",
     "unknown_plan",
+    "unread",
 ]
 
 _SHOWN = 300
@@ -140,6 +141,14 @@ def unavailable(code: str) -> str:
         f"effect says "
         "that it is then not performed. Nothing was recorded. A person can see the cause with "
         "`counterfoil doctor`."
+    )
+
+
+def unread(code: str) -> str:
+    """Say that a call does not run because it cannot be put on record, and a rule wants it so."""
+    return (
+        f"Counterfoil blocked this call: it cannot be put on record before it runs ({code}), and a rule says "
+        "that an effect is then not performed. Nothing was recorded. Make it in smaller calls."
     )
 
 

@@ -93,6 +93,7 @@ def _explained(
 ) -> dict[str, Any]:
     # Loaded here: the parser of commands is needed by nothing else that people ask for.
     from counterfoil.server.hooks.call import call_of
+    from counterfoil.server.hooks.effects import TooMuch
     from counterfoil.server.hooks.entry import looks_like_effect
     from counterfoil.server.hooks.event import HookEvent
     from counterfoil.server.hooks.explaining import explained, foreseen
@@ -114,8 +115,12 @@ def _explained(
     rules = merged(own, request.settings.tool_rules)
     sent = json.dumps({"tool_name": event.tool, "tool_input": event.input}).encode()
     is_seen = looks_like_effect(sent, request.flags)
-    told = explained(event, rules, own=own, is_seen=is_seen)
-    call = call_of(event, rules) if is_seen else None
+    try:
+        told = explained(event, rules, own=own, is_seen=is_seen)
+        call = call_of(event, rules) if is_seen else None
+    except TooMuch as problem:
+        why = f"it is {problem}: the model is told so, and where fail_closed holds it does not run"
+        return {"is_effect": False, "why": why}
     path = request.settings.journal_path
     if call is None:
         return told

@@ -53,7 +53,8 @@ _LOGINS = {
 _COOKIES = {"curl": "-b --cookie"}
 _HTTP = ("curl", "wget", "http", "https", "xh", "xhs")
 _LOGIN_IN_ADDRESS = lazy_pattern(r"((?:[a-z]+://)?[^/?#:@\s]*:)([^/?#@\s]+)@", re.IGNORECASE)
-_ASSIGNED = lazy_pattern(r"([A-Za-z][A-Za-z0-9_.-]{0,80})=")
+_NAME_AT_END = lazy_pattern(r"[A-Za-z][A-Za-z0-9_.-]*\Z")
+_LONGEST_NAME = 81
 
 
 def told_words(program: str, words: Sequence[Word]) -> list[Any]:
@@ -115,9 +116,13 @@ def _of_word(
 
 def _assigned(text: str) -> list[Any]:
     """Hide what is behind the name of a secret in `NAME=VALUE`, wherever it stands in a list of those."""
-    for found in _ASSIGNED.finditer(text):
-        if is_secret_name(found[1]) and text[found.end() :]:
-            return [text[: found.end()], _secret(text[found.end() :])]
+    at = text.find("=")
+    while 0 <= at < len(text) - 1:
+        # From the sign back to its name: looked for from the front, a long text without one took minutes.
+        found = _NAME_AT_END.search(text[max(0, at - _LONGEST_NAME) : at])
+        if found is not None and is_secret_name(found[0]):
+            return [text[: at + 1], _secret(text[at + 1 :])]
+        at = text.find("=", at + 1)
     return [text]
 
 
