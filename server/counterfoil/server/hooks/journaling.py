@@ -19,6 +19,7 @@ from counterfoil.server.hooks.call import (
     payload_of,
     wide_mark,
 )
+from counterfoil.server.hooks.effects import Effect
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.matching import fitting_attempt
 from counterfoil.server.hooks.pushes import Remotes, may_be
@@ -84,6 +85,9 @@ class HookJournal:
         self.event = event
         self._settings = settings
         self._remotes = Remotes()
+        # By who they are, which each entry holds on to.
+        self._identities: dict[tuple[int, str | None], tuple[Call, tuple[str, str, Mapping[str, Any]]]] = {}
+        self._alike: dict[int, tuple[Effect, tuple[str, ...]]] = {}
         named = conversation or os.environ.get("COUNTERFOIL_CONVERSATION")
         self._named = named or event.session or settings.conversation
         place = self._named or hashlib.sha256((event.folder or "").encode()).hexdigest()[:16]
@@ -196,8 +200,19 @@ class HookJournal:
         return call, identity, on_file, self._remotes.without_absorbed(call, parts)
 
     def _identity(self, call: Call, run: str) -> _Identity:
-        key, mark, args = identity_of(call, redact=self.journal.hidden, call_id=self._apart)
+        # Secrets are looked for in all that is sent, which takes its time: once for the same.
+        place = id(call.args), call.own_key
+        if place not in self._identities:
+            told = identity_of(call, redact=self.journal.hidden, call_id=self._apart)
+            self._identities[place] = call, told
+        key, mark, args = self._identities[place][1]
         return _Identity(run=run, key=key, mark=mark, args=args)
+
+    def _likeness(self, part: Call) -> tuple[str, ...]:
+        effect = part.effects[0]
+        if id(effect) not in self._alike:
+            self._alike[id(effect)] = effect, likeness_marks(part, redact=self.journal.hidden)
+        return self._alike[id(effect)][1]
 
     async def _on_file(self, identity: _Identity) -> tuple[HeldAttempt, ...]:
         return await self.journal.calls.on_file(
@@ -231,7 +246,7 @@ class HookJournal:
                 on_file = await self._marked(own, own.mark)
                 standing |= {known.operation: known for known in on_file if known.state in _OPEN_OR_DONE}
             wide = wide_mark(part, redact=self.journal.hidden)
-            alike_by = (*likeness_marks(part, redact=self.journal.hidden), *(() if wide is None else (wide,)))
+            alike_by = (*self._likeness(part), *(() if wide is None else (wide,)))
             for mark in alike_by:
                 alike = await self._marked(own, mark)
                 standing |= {known.operation: known for known in alike if known.state in _UNSETTLED}
@@ -248,7 +263,7 @@ class HookJournal:
         parts = call.parts
         is_composed = len(call.effects) > 1 or len(parts) > 1
         for part in parts:
-            words, action = likeness_marks(part, redact=self.journal.hidden)
+            words, action = self._likeness(part)
             wide = wide_mark(part, redact=self.journal.hidden) if part.is_wide else None
             marks += [] if wide is None else [wide]
             if part.is_known and part.is_readable:
