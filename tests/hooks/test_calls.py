@@ -13,6 +13,7 @@ import pytest
 from counterfoil.server.hooks.call import call_of, identity_of
 from counterfoil.server.hooks.event import EVENTS, HookEvent
 from counterfoil.server.hooks.explaining import explained
+from counterfoil.server.hooks.journaling import HookJournal
 from counterfoil.server.hooks.matching import fitting_attempt
 from counterfoil.server.hooks.rules.defaults import merged
 from counterfoil.server.hooks.rules.rule import NO_RULES
@@ -920,3 +921,33 @@ def test_explain_says_what_would_happen_and_why(client: Client):
     }
     assert len(client.operations()) == 1
     assert at_remote(client) != git(client, "rev-parse", "HEAD")
+
+
+def test_secrets_are_looked_for_once_in_what_a_call_sends(client: Client, monkeypatch: pytest.MonkeyPatch):
+    body = "lorem ipsum " * 10_000
+    seen: list[object] = []
+
+    async def work() -> None:
+        event = HookEvent(
+            name="PreToolUse",
+            session=client.session,
+            tool="Bash",
+            folder="/",
+            call_id="toolu_0123456789abcdef",
+            input={"command": f"curl -d '{body}' https://example.org/x"},
+        )
+        settings = load_settings(environment={"HOME": str(client.home)})
+        call = call_of(event, merged(NO_RULES))
+        assert call is not None
+        async with open_from(settings) as journal:
+            hidden = journal.hidden
+
+            def counted(value: object) -> object:
+                seen.append(value)
+                return hidden(value)
+
+            monkeypatch.setattr(journal, "hidden", counted)
+            assert await HookJournal(journal, event=event, settings=settings).before(call) is None
+
+    anyio.run(work)
+    assert sum(body in str(value) for value in seen) == 2

@@ -97,23 +97,30 @@ _AS_THE_SHELL = (
 )
 """What JSON writes for what the shell takes out of a word, or parts words by, in the order of looking."""
 _QUOTES = b"\"'\\"
+_DROPPED = b"\"'\\$"
 
 
 def is_candidate(raw: bytes, words: tuple[bytes, ...] | None) -> bool:
     """Tell whether what came may be about an effect. `words` are the configured ones, None where unknown."""
     if words is None or b"\\u00" in raw or any(word in raw for word in words):
         return True
-    plain = _unquoted(raw)
-    if any(word in plain for word in words):
+    loose = raw.translate(None, _DROPPED)
+    if any(word.translate(None, _DROPPED) in loose for word in words):
         return True
     tools = _tools(raw)
     if any(tool.startswith(b"mcp__") and not _reads(tool) for tool in tools):
         return True
     if tools and not any(tool in _SHELLS for tool in tools):
         return False
+    # Most calls are known by the first to be none; the second costs ten times as much.
+    return _has_words(loose, is_loose=True) and _has_words(_unquoted(raw))
+
+
+def _has_words(text: bytes, *, is_loose: bool = False) -> bool:
+    """Tell whether all words of one trigger stand in a text; `is_loose`: whatever stands behind them."""
     for trigger in TRIGGERS:
         for word in trigger:
-            if word not in plain:
+            if (word.rstrip() if is_loose else word) not in text:
                 break
         else:
             return True

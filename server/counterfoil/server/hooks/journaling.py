@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.server.hooks.call import (
     Call,
@@ -21,6 +22,7 @@ from counterfoil.server.hooks.call import (
     payload_of,
     wide_mark,
 )
+from counterfoil.server.hooks.effects import Effect
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.matching import fitting_attempt
 from counterfoil.server.hooks.pushes import Remotes, may_be
@@ -89,6 +91,9 @@ class HookJournal:
         self.event = event
         self._settings = settings
         self._remotes = Remotes()
+        # By who they are, which each entry holds on to.
+        self._identities: dict[tuple[int, str | None], tuple[Call, _Identity]] = {}
+        self._alike: dict[int, tuple[Effect, tuple[str, ...]]] = {}
         named = conversation or os.environ.get("COUNTERFOIL_CONVERSATION")
         self._named = named or event.session or settings.conversation
         place = self._named or hashlib.sha256((event.folder or "").encode()).hexdigest()[:16]
@@ -201,9 +206,19 @@ class HookJournal:
         return call, identity, on_file, self._remotes.without_absorbed(call, parts)
 
     def _identity(self, call: Call, run: str) -> _Identity:
-        key, mark, args = identity_of(call, redact=self.journal.hidden, call_id=self._apart)
-        former = former_identity_of(call, redact=self.journal.hidden, call_id=self._apart)
-        return _Identity(run=run, key=key, mark=mark, args=args, former=former)
+        # Secrets are looked for in all that is sent, which takes its time: once for the same.
+        place = id(call.args), call.own_key
+        if place not in self._identities:
+            key, mark, args = identity_of(call, redact=self.journal.hidden, call_id=self._apart)
+            former = former_identity_of(call, redact=self.journal.hidden, call_id=self._apart)
+            self._identities[place] = call, _Identity(run=run, key=key, mark=mark, args=args, former=former)
+        return replace(self._identities[place][1], run=run)
+
+    def _likeness(self, part: Call) -> tuple[str, ...]:
+        effect = part.effects[0]
+        if id(effect) not in self._alike:
+            self._alike[id(effect)] = effect, likeness_marks(part, redact=self.journal.hidden)
+        return self._alike[id(effect)][1]
 
     async def _on_file(self, identity: _Identity, *, system: str | None = SYSTEM) -> tuple[HeldAttempt, ...]:
         names = ((identity.key, identity.mark), *(() if identity.former is None else (identity.former,)))
@@ -246,11 +261,7 @@ class HookJournal:
                 standing |= {known.operation: known for known in on_file if known.state in _OPEN_OR_DONE}
             once = once_marks(part, redact=self.journal.hidden)
             wide = wide_mark(part, redact=self.journal.hidden)
-            alike_by = (
-                *once[:1],
-                *likeness_marks(part, redact=self.journal.hidden),
-                *(() if wide is None else (wide,)),
-            )
+            alike_by = (*once[:1], *self._likeness(part), *(() if wide is None else (wide,)))
             for mark in alike_by:
                 alike = await self._marked(own, mark)
                 standing |= {known.operation: known for known in alike if known.state in _UNSETTLED}
@@ -270,7 +281,7 @@ class HookJournal:
         parts = call.parts
         is_composed = len(call.effects) > 1 or len(parts) > 1
         for part in parts:
-            words, action = likeness_marks(part, redact=self.journal.hidden)
+            words, action = self._likeness(part)
             marks += once_marks(part, redact=self.journal.hidden)
             wide = wide_mark(part, redact=self.journal.hidden) if part.is_wide else None
             marks += [] if wide is None else [wide]
