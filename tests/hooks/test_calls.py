@@ -431,7 +431,7 @@ SECRETS = (
     "kubectl create secret generic r --from-literal='password=its hunter2x'",
     "npm publish --otp=hunter2x",
     "twine upload --password hunter2x dist/x",
-    "twine upload -p hunter2x dist/x",
+    "twine upload -p hunter2x dist/y",
     "cargo publish --token hunter2x",
     "stripe charges create --api-key hunter2x",
     "http --auth me:hunter2x POST example.org a=1",

@@ -64,7 +64,8 @@ class ActedOn(Struct, frozen=True, kw_only=True):
 
     `folder` is where the program works. `is_named`: a word of the command says it. `exact` is the target
     where nothing else has the same. `lasting` is what holds of it although a program in front may change what
-    was read (`npm version patch && npm publish`), as do the `lasting_facts`.
+    was read (`npm version patch && npm publish`), as do the `lasting_facts`. `said` are the options, and
+    `operand` the word, which the target tells wholly: where it is the same, so is what they mean.
     """
 
     target: str | None = None
@@ -75,6 +76,8 @@ class ActedOn(Struct, frozen=True, kw_only=True):
     folder: str | None = None
     is_named: bool = False
     exact: str | None = None
+    said: frozenset[str] = frozenset()
+    operand: Word | None = None
 
 
 class Scene(Struct, kw_only=True):
@@ -83,6 +86,7 @@ class Scene(Struct, kw_only=True):
     `verbs` are the words that the rule names, `operands` the other ones.
 
     A reader notes `facts`, and with `is_exact` off that what it found may stand for several things.
+    In `said` it notes the options, by `says_operand` the first operand, which what it gives tells wholly.
     `passing` are parts of a target that a program in front may change (a version, the branch), each with what
     is left of it then; `passing_facts` are not known then.
     """
@@ -100,6 +104,8 @@ class Scene(Struct, kw_only=True):
     is_named: bool = False
     passing: dict[str, str] = field(default_factory=dict)
     passing_facts: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
+    says_operand: bool = False
 
     def operand(self, number: int = 1) -> str | None:
         """Give an operand, without what of it is a secret; None where there is none."""
@@ -126,8 +132,9 @@ def parsed_by(invocation: Invocation, rule: CommandRule) -> Parsed:
     """
     words = [word for word in invocation.words[1:] if not word.text.startswith("+")]
     verbs = len(rule.words)
-    takes = (values_before(invocation.program) | rule.options_with_value) - frozenset(rule.flags)
-    found = parsed(words, takes=takes, flags=rule.flags, verbs=verbs)
+    flags = rule.flag_names
+    takes = (values_before(invocation.program) | rule.options_with_value) - flags
+    found = parsed(words, takes=takes, flags=flags, verbs=verbs)
     operands = found.operands[verbs:]
     needs_one = any(spec in ("1", "*") for spec in rule.target)
     return Parsed(operands=operands or (found.doubtful if needs_one else ()), options=found.options)
@@ -175,6 +182,8 @@ def acted_on(invocation: Invocation, rule: CommandRule, *, state: Mapping[str, s
         folder=folder,
         is_named=is_named,
         exact=shown if is_exact else None,
+        said=frozenset(scene.said) if len(shown) <= _LONGEST else frozenset(),
+        operand=scene.operands[0] if scene.says_operand and len(shown) <= _LONGEST else None,
     )
 
 

@@ -208,6 +208,8 @@ def _repository(scene: Scene) -> list[str]:
 def _repository_of(scene: Scene) -> str | None:
     given = [*scene.values("-R", "--repo"), *(scene.env[name] for name in ("GH_REPO",) if name in scene.env)]
     found = repository_of_address(given[0]) or given[0] if given else repository_in(scene.folder)
+    if len(given) == 1:
+        scene.said = ("-R", "--repo")
     if found is not None and _PLAIN.fullmatch(found):
         scene.facts |= {"repository": found, "where": f" -R {found}"}
     return found
@@ -223,11 +225,14 @@ def _reference(scene: Scene, mark: str) -> list[str] | None:
     if given is not None and address is not None and repository is not None:
         scene.facts |= {"number": address[3], "repository": repository, "where": f" -R {repository}"}
         scene.names += [given, address[3], f"{mark}{address[3]}"]
+        scene.said, scene.says_operand = ("-R", "--repo"), True
         return [f"{repository}{mark}{address[3]}"]
     number = None if given is None else _NUMBER.fullmatch(given)
     if number is None:
         return None
-    found = _repository_of(scene) or next(iter(_inexact(scene)), "")
+    repository = _repository_of(scene)
+    found = repository or next(iter(_inexact(scene)), "")
+    scene.says_operand = repository is not None
     scene.facts["number"] = number[1]
     scene.names += [number[1], f"{mark}{number[1]}"]
     return [f"{found}{mark}{number[1]}"]
@@ -300,6 +305,7 @@ def _endpoint(scene: Scene) -> list[str]:
         return []
     scene.names.append(given)
     path = re.sub(r"^https?://[^/]+/(?:api/v3/)?", "", given).partition("?")[0].strip("/")
+    scene.says_operand = "?" not in given and "://" not in given
     if any(mark in path for mark in ("{owner}", "{repo}", ":owner", ":repo")):
         owner, _, name = (_repository_of(scene) or "OWNER/NAME").rpartition("/")
         path = re.sub(r"\{owner\}|:owner\b", lambda _: owner, path)

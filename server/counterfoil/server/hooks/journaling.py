@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from counterfoil.server.hooks.call import (
     Call,
-    former_identity_of,
+    former_identities_of,
     identity_of,
     likeness_marks,
     once_marks,
@@ -67,13 +67,13 @@ def _named(parts: Sequence[Call]) -> str:
 
 
 class _Identity(Struct, frozen=True, kw_only=True):
-    """What a call is known by in a run; `former` are key and mark as they once were made."""
+    """What a call is known by in a run; `former` are pairs of key and mark as they once were made."""
 
     run: str
     key: str
     mark: str
     args: Mapping[str, Any]
-    former: tuple[str, str] | None = None
+    former: tuple[tuple[str, str], ...] = ()
 
 
 class HookJournal:
@@ -202,11 +202,11 @@ class HookJournal:
 
     def _identity(self, call: Call, run: str) -> _Identity:
         key, mark, args = identity_of(call, redact=self.journal.hidden, call_id=self._apart)
-        former = former_identity_of(call, redact=self.journal.hidden, call_id=self._apart)
+        former = former_identities_of(call, redact=self.journal.hidden, call_id=self._apart)
         return _Identity(run=run, key=key, mark=mark, args=args, former=former)
 
     async def _on_file(self, identity: _Identity, *, system: str | None = SYSTEM) -> tuple[HeldAttempt, ...]:
-        names = ((identity.key, identity.mark), *(() if identity.former is None else (identity.former,)))
+        names = ((identity.key, identity.mark), *identity.former)
         found: dict[str, HeldAttempt] = {}
         for key, mark in names:
             on_file = await self.journal.calls.on_file(run=identity.run, key=key, system=system, mark=mark)
