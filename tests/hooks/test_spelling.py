@@ -174,6 +174,31 @@ def test_an_operator_says_which_names_are_of_one_option(project: Path):
     assert call("ship a --stage x", project, rules=rules).effects[0].state is not None
 
 
+@pytest.mark.parametrize(
+    ("command", "target", "files"),
+    [
+        ("stripe charges create --amount 5 --customer c", "charges", []),
+        ("stripe charges create --amount 5 -d customer=x", "charges", []),
+        ("stripe refunds create --charge x --stripe-account acct_1", "refunds (stripe-account acct_1)", []),
+        ("stripe files create --purpose p --file x", "files", ["x"]),
+        ("gh issue create --title x --body c", "me/w", []),
+        ("gh issue create --title x --body @x", "me/w", ["x"]),
+        ("gh issue create --title x --body \"$(cat x)\"", "me/w", ["x"]),
+        ("gh issue create --title x -Fx", "me/w", ["x"]),
+        ("kubectl -n c apply -f d.yaml", "FOLDER/d.yaml (namespace c)", ["d.yaml"]),
+        ("mail -s x bob", "bob", []),
+        ("stripe charges create --new-parameter c x", "charges x", ["x"]),
+    ],
+)
+def test_what_an_option_says_is_a_file_only_where_it_may_be_one(
+    project: Path, monkeypatch: pytest.MonkeyPatch, command: str, target: str, files: list[str]
+):
+    monkeypatch.setenv("HOME", "/nowhere")
+    (effect,) = call(command, project).effects
+    assert effect.target == target.replace("FOLDER", str(project))
+    assert sorted(effect.state or {}) == files
+
+
 @pytest.mark.parametrize("is_done", [False, True])
 @pytest.mark.parametrize(
     ("first", "twin"),
