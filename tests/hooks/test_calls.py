@@ -115,6 +115,40 @@ def test_an_effect_is_the_same_in_every_composition(client: Client, first: str, 
     assert client.before("curl -d a=2 e.org && curl -d z=1 e.org/m").reason is None
 
 
+def done(client: Client, command: str) -> None:
+    call = client.new_call()
+    assert client.before(command, call=call).reason is None, command
+    client.after(command, {**claude_result("ok"), "exit_code": 0}, call=call)
+
+
+def test_what_is_done_again_after_its_undoing_is_held_back_by_words_that_name_it(client: Client):
+    manifest = client.folder / "d.yaml"
+    manifest.write_text("a: 1")
+    done(client, "kubectl apply -f d.yaml")
+    assert "Do not repeat it; its receipts" in str(client.before("kubectl apply -f d.yaml").reason)
+    done(client, "kubectl apply -f other.yaml")
+    assert "Do not repeat it; its receipts" in str(client.before("kubectl apply -f d.yaml").reason)
+    done(client, "kubectl delete -f d.yaml")
+    (deleted,) = [one for one in client.operations() if one["action"] == "kubectl.delete"]
+    reason = str(client.before("kubectl apply -f d.yaml").reason)
+    assert f"later on this target: {deleted['operation']}, kubectl.delete, succeeded" in reason
+    assert "COUNTERFOIL_KEY=<a name for this time>" in reason
+    assert "Do not repeat it; its receipts" not in reason
+    assert "Do not repeat it; its receipts" in str(client.before("kubectl delete -f d.yaml").reason)
+    manifest.write_text("a: 2")
+    done(client, "kubectl apply -f d.yaml")
+    manifest.write_text("a: 1")
+    assert "later on this target" in str(client.before("true && kubectl apply -f d.yaml").reason)
+    done(client, "COUNTERFOIL_KEY=rollback kubectl apply -f d.yaml")
+
+
+def test_a_message_that_is_done_is_done_whatever_was_said_since(client: Client):
+    git(client, "remote", "set-url", "origin", "https://github.com/me/w")
+    done(client, "gh pr comment 12 -b hi")
+    done(client, "gh pr comment 12 -b ho")
+    assert "Do not repeat it; its receipts" in str(client.before("gh pr comment 12 -b hi").reason)
+
+
 @pytest.mark.parametrize(
     ("first", "then"),
     [

@@ -183,7 +183,7 @@ def test_an_operator_says_which_names_are_of_one_option(project: Path):
         ("stripe files create --purpose p --file x", "files", ["x"]),
         ("gh issue create --title x --body c", "me/w", []),
         ("gh issue create --title x --body @x", "me/w", ["x"]),
-        ("gh issue create --title x --body \"$(cat x)\"", "me/w", ["x"]),
+        ('gh issue create --title x --body "$(cat x)"', "me/w", ["x"]),
         ("gh issue create --title x -Fx", "me/w", ["x"]),
         ("kubectl -n c apply -f d.yaml", "FOLDER/d.yaml (namespace c)", ["d.yaml"]),
         ("mail -s x bob", "bob", []),

@@ -172,6 +172,7 @@ class HookJournal:
                 answer,
                 self.event,
                 lookup=call.lookup,
+                later=await self._later(call, answer),
                 holds_it=attached.is_live,
                 part=_named(stopped) if len(call.effects) > 1 or len(call.parts) > 1 else None,
                 others=_named(others),
@@ -350,11 +351,21 @@ class HookJournal:
             own = _Identity(run=self.own_run, key=identity.key, mark=identity.mark, args=identity.args)
             return await self._begin(call, own)
         if answer["next"] != "perform":
-            return blocked(answer, self.event, lookup=call.lookup)
+            later = await self._later(call, answer)
+            return blocked(answer, self.event, lookup=call.lookup, later=later)
         refusal = await self._mark_parts(call, operation=answer["operation"], attempt=answer["attempt"])
         if refusal is None and self.caller.call_id is None:
             refusal = await self._mark_pair(operation=answer["operation"], attempt=answer["attempt"])
         return None if refusal is None else blocked(refusal, self.event, lookup=call.lookup)
+
+    async def _later(self, call: Call, answer: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Give what was done to the target after a deployment that is done, and may have undone it."""
+        is_deployed = any(effect.rule.kind == "deployment" for effect in call.effects)
+        if answer.get("reason") != "already_succeeded" or not is_deployed:
+            return None
+        from counterfoil.server.hooks.later import later_effect
+
+        return await later_effect(self.journal, answer, self.caller)
 
     async def _mark_pair(self, *, operation: str, attempt: int) -> Mapping[str, Any] | None:
         """Note by what the end of a call without an id finds its beginning; give a refusal, if any."""
