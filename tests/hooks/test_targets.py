@@ -1,5 +1,6 @@
 """What an effect acts on: told by its words and by what lies in its folder, not by the values of options."""
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -197,6 +198,27 @@ def test_the_context_that_no_word_says_is_the_one_that_holds(project: Path, monk
 )
 def test_a_lookup_names_what_is_looked_for(project: Path, command: str, lookup: str):
     assert str(call(command, project).lookup).startswith(lookup)
+
+
+def test_a_lookup_by_a_file_says_of_which_content_it_holds(client: Client):
+    """What is in the file later is another effect: a look by it would settle the wrong one."""
+    manifest = client.folder / "d.yaml"
+    manifest.write_text("a: 2")
+    sent = hashlib.sha256(b"a: 2").hexdigest()[:16]
+    begun = client.new_call()
+    assert client.before("kubectl apply -f d.yaml", call=begun).reason is None
+    client.failed("kubectl apply -f d.yaml", "Exit code 1\ntimeout", call=begun)
+    reason = str(client.before("kubectl apply -f d.yaml").reason)
+    held = f"only while what was sent is unchanged (d.yaml, sha256 {sent}); if not, look from a copy as it was then"
+    assert held in reason
+    made = str(call("sed -i s/2/3/ d.yaml && kubectl apply -f d.yaml", client.folder).lookup)
+    assert "only while what was sent is unchanged; if not" in made
+    (client.folder / "main.tf").write_text("a = 1")
+    (client.folder / "b.tf").write_text("b = 1")
+    one = str(call("terraform apply", client.folder).lookup)
+    assert "unchanged (2 files, sha256 " in one
+    (client.folder / "b.tf").write_text("b = 2")
+    assert str(call("terraform apply", client.folder).lookup) != one
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
 
+from counterfoil.server.hooks.files import digest_of_text
 from counterfoil.server.hooks.rules.rule import CommandRule
 from counterfoil.server.hooks.shell.options import Parsed, folders_of, one_of, parsed, values_before
 from counterfoil.server.hooks.shell.secret_words import is_secret_name, told_words
@@ -23,7 +24,7 @@ from counterfoil.server.hooks.shell.walking import Invocation, within
 from counterfoil.server.hooks.shell.words import Word
 from counterfoil.store.domain.patterns import lazy_pattern
 
-__all__ = ["ActedOn", "Scene", "acted_on", "filled", "parsed_by"]
+__all__ = ["ActedOn", "Scene", "acted_on", "filled", "parsed_by", "sent_told"]
 
 _LONGEST = 300
 _PLAIN = lazy_pattern(r"[A-Za-z0-9@._/:+~#!=-]{1,250}")
@@ -55,7 +56,11 @@ _UNKNOWN = {
     "1": "NAME",
     "workflow": "WORKFLOW",
     "where": "",
+    "sent": "",
 }
+_OWN_WORDS = ("where", "sent")
+"""Gaps that are filled with words of this program's, in which names have a plain form already."""
+
 _GAP = lazy_pattern(r"\{(" + "|".join(_UNKNOWN) + r")\}")
 
 
@@ -268,12 +273,26 @@ def _names(things: Sequence[str], places: Sequence[str], more: Sequence[str]) ->
     yield from places
 
 
+def sent_told(files: Mapping[str, str]) -> str:
+    """Say of which content of the files that are sent a look holds, and what to do where it is another one."""
+    if len(files) == 1:
+        ((name, digest),) = files.items()
+        digest, what = digest.removeprefix("sha256:"), name if _PLAIN.fullmatch(name) else "the file"
+    else:
+        text = "".join(f"{name}\0{digest}\n" for name, digest in sorted(files.items()))
+        digest, what = digest_of_text(text).removeprefix("sha256:"), f"{len(files)} files"
+    known = f" ({what[-60:]}, sha256 {digest[:16]})" if files else ""
+    return (
+        f". This holds only while what was sent is unchanged{known}; if not, look from a copy as it was then"
+    )
+
+
 def filled(lookup: str | None, facts: Mapping[str, str]) -> str | None:
     """Put into a lookup what is known of the target; a word stands for what is not, or has no plain form."""
 
     def one(gap: re.Match[str]) -> str:
         value = facts.get(gap[1])
-        if value is None or not (gap[1] == "where" or _PLAIN.fullmatch(value)):
+        if value is None or not (gap[1] in _OWN_WORDS or _PLAIN.fullmatch(value)):
             return _UNKNOWN[gap[1]]
         return value
 

@@ -170,7 +170,7 @@ def _effect(
         else:
             told |= _of_push(pushed, is_known=is_known) | {"is_readable": True}
     else:
-        from counterfoil.server.hooks.acted_on import acted_on, filled, parsed_by
+        from counterfoil.server.hooks.acted_on import acted_on, filled, parsed_by, sent_told
         from counterfoil.server.hooks.spelling import spelled
 
         spelling = spelled(invocation, rule)
@@ -199,7 +199,7 @@ def _effect(
             "names": acted.names,
             "is_named": acted.is_named,
             "once": acted.exact if rule.once else None,
-            "lookup": filled(rule.lookup, acted.facts),
+            "lookup": filled(rule.lookup, {**acted.facts, "sent": sent_told(files or {})}),
             "former_target": loose[:300] or None,
             "has_former_target": True,
         }
@@ -209,7 +209,10 @@ def _effect(
     beside: dict[str, Any] = {}
     if not told["is_known"]:
         if acted is not None:
-            told |= {"target": acted.lasting, "lookup": filled(rule.lookup, acted.lasting_facts)}
+            told |= {
+                "target": acted.lasting,
+                "lookup": filled(rule.lookup, {**acted.lasting_facts, "sent": sent_told({})}),
+            }
         # What is sent is made by this very call: it is told apart by all that the call does, and out of what.
         beside = {"in": [_canonical(part) for part in script.invocations]}
         made_from = _made_from(invocation, script)
