@@ -209,7 +209,9 @@ def test_a_lookup_by_a_file_says_of_which_content_it_holds(client: Client):
     assert client.before("kubectl apply -f d.yaml", call=begun).reason is None
     client.failed("kubectl apply -f d.yaml", "Exit code 1\ntimeout", call=begun)
     reason = str(client.before("kubectl apply -f d.yaml").reason)
-    held = f"only while what was sent is unchanged (d.yaml, sha256 {sent}); if not, look from a copy as it was then"
+    held = (
+        f"only while what was sent is unchanged (d.yaml, sha256 {sent}); if not, look from a copy as it was"
+    )
     assert held in reason
     made = str(call("sed -i s/2/3/ d.yaml && kubectl apply -f d.yaml", client.folder).lookup)
     assert "only while what was sent is unchanged; if not" in made
@@ -458,6 +460,50 @@ def test_a_publication_that_is_done_is_done_in_other_words_too(client: Client):
     assert client.before(f"COUNTERFOIL_KEY=again {OTHERWISE}").reason is None
     publish(client, "1.0.1")
     assert client.before(OTHERWISE).reason is None
+
+
+def test_a_version_that_is_published_is_done_from_every_folder_and_in_every_words(client: Client):
+    member = client.folder / "packages/b"
+    member.mkdir(parents=True)
+    publish(client)
+    (member / "package.json").write_text('{"name": "b", "version": "2.0.0"}')
+    call_id = client.new_call()
+    assert client.before("cd packages/b && npm publish", call=call_id).reason is None
+    client.after("cd packages/b && npm publish", claude_result("+ b@2.0.0"), call=call_id)
+    (found,) = client.operations()
+    for again in (
+        "npm publish ./packages/b",
+        "npm --prefix packages/b publish",
+        "npm publish --workspace=packages/b",
+        "pnpm publish packages/b",
+        "npm publish -w b",
+    ):
+        assert found["operation"] in str(client.before(again).reason), again
+    (member / "new").write_text("what is sent has changed, and its version has not")
+    assert found["operation"] in str(client.before("npm publish ./packages/b").reason)
+    assert client.before("npm publish --registry https://r.example ./packages/b").reason is None
+    assert client.before("npm publish").reason is None
+    (member / "package.json").write_text('{"name": "b", "version": "2.0.1"}')
+    assert client.before("pnpm publish packages/b").reason is None
+
+
+def test_another_file_of_a_version_is_another_upload(client: Client):
+    """An index of Python takes several files of one version."""
+    for name in ("x-1.0-py3-none-any.whl", "x-1.0.tar.gz"):
+        (client.folder / name).write_text(name)
+        call_id = client.new_call()
+        assert client.before(f"twine upload {name}", call=call_id).reason is None
+        client.after(f"twine upload {name}", {**claude_result("ok"), "exit_code": 0}, call=call_id)
+    assert [one["state"] for one in client.operations()] == ["succeeded"] * 2
+    assert "on record as done" in str(client.before("twine upload --skip-existing x-1.0.tar.gz").reason)
+
+
+def test_what_is_published_after_a_change_of_its_version_leaves_the_old_one_open(client: Client):
+    publish(client)
+    call_id = client.new_call()
+    assert client.before("npm version patch && npm publish", call=call_id).reason is None
+    client.after("npm version patch && npm publish", claude_result("+ x@1.0.1"), call=call_id)
+    assert client.before("npm publish").reason is None
 
 
 def test_a_second_comment_on_one_pull_request_is_another_effect(client: Client):

@@ -68,7 +68,8 @@ class ActedOn(Struct, frozen=True, kw_only=True):
     """What an effect acts on. `names` are words by which somebody may have named it, `facts` what is known.
 
     `folder` is where the program works. `is_named`: a word of the command says it. `exact` is the target
-    where nothing else has the same. `lasting` is what holds of it although a program in front may change what
+    where nothing else has the same; `is_version`: a version that its registry takes once, whatever is in it.
+    `lasting` is what holds of it although a program in front may change what
     was read (`npm version patch && npm publish`), as do the `lasting_facts`. `said` are the options, and
     `operand` the word, which the target tells wholly: where it is the same, so is what they mean.
     """
@@ -81,6 +82,7 @@ class ActedOn(Struct, frozen=True, kw_only=True):
     folder: str | None = None
     is_named: bool = False
     exact: str | None = None
+    is_version: bool = False
     said: frozenset[str] = frozenset()
     operand: Word | None = None
 
@@ -92,8 +94,9 @@ class Scene(Struct, kw_only=True):
 
     A reader notes `facts`, and with `is_exact` off that what it found may stand for several things.
     In `said` it notes the options, by `says_operand` the first operand, which what it gives tells wholly.
-    `passing` are parts of a target that a program in front may change (a version, the branch), each with what
-    is left of it then; `passing_facts` are not known then.
+    It notes `is_version` where a registry takes that once. `passing` are parts of a target that a program in
+    front may change (a version, the branch), each with what is left of it then; `passing_facts` are not known
+    then.
     """
 
     program: str
@@ -111,6 +114,7 @@ class Scene(Struct, kw_only=True):
     passing_facts: tuple[str, ...] = ()
     said: tuple[str, ...] = ()
     says_operand: bool = False
+    is_version: bool = False
 
     def operand(self, number: int = 1) -> str | None:
         """Give an operand, without what of it is a secret; None where there is none."""
@@ -187,6 +191,7 @@ def acted_on(invocation: Invocation, rule: CommandRule, *, state: Mapping[str, s
         folder=folder,
         is_named=is_named,
         exact=shown if is_exact else None,
+        is_version=is_exact and scene.is_version,
         said=frozenset(scene.said) if len(shown) <= _LONGEST else frozenset(),
         operand=scene.operands[0] if scene.says_operand and len(shown) <= _LONGEST else None,
     )
@@ -274,7 +279,7 @@ def _names(things: Sequence[str], places: Sequence[str], more: Sequence[str]) ->
 
 
 def sent_told(files: Mapping[str, str]) -> str:
-    """Say of which content of the files that are sent a look holds, and what to do where it is another one."""
+    """Say of which content of the files that are sent a look holds, and what to do where it is another."""
     if len(files) == 1:
         ((name, digest),) = files.items()
         digest, what = digest.removeprefix("sha256:"), name if _PLAIN.fullmatch(name) else "the file"

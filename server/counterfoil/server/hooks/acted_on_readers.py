@@ -72,6 +72,7 @@ def _manifests(scene: Scene) -> list[str]:
 
 def _package(scene: Scene) -> list[str]:
     """The package that npm and its like publish, by package.json; of several, each that is named."""
+    scene.is_version = True
     members = scene.values("-w", "--workspace", "--filter", "-F")
     if members or scene.options.has("-ws", "--workspaces", "-r", "--recursive"):
         return _members(scene, members)
@@ -114,6 +115,7 @@ def _packed_name(package: Package) -> str:
 
 def _crate(scene: Scene) -> list[str]:
     """The crate that cargo publishes, by Cargo.toml."""
+    scene.is_version = True
     folder = scene.folder
     named = scene.values("-p", "--package")
     if named or scene.options.has("--workspace", "--all"):

@@ -261,7 +261,8 @@ def likeness_marks(call: Call, *, redact: Callable[[Any], Any]) -> tuple[str, ..
 def once_marks(call: Call, *, redact: Callable[[Any], Any]) -> tuple[str, ...]:
     """Give the marks by which an effect is known whose target can be acted on once, whatever its other words.
 
-    The first holds whatever the state that goes with it; the second, where that is known, with it.
+    The first holds whatever the state that goes with it, while it is not settled; the others, where that is
+    known, for good: the second with it, the third, of a version of a package, whatever it is.
     """
     effect = call.effects[0]
     if effect.once is None:
@@ -270,6 +271,8 @@ def once_marks(call: Call, *, redact: Callable[[Any], Any]) -> tuple[str, ...]:
     told = [_digest(["target", effect.action, target])]
     if call.is_known and call.is_readable:
         told.append(_digest(["target", effect.action, target, _sendable({"state": effect.state}, redact)]))
+        if effect.is_version:
+            told.append(_digest(["version", effect.action, target]))
     return tuple(told)
 
 

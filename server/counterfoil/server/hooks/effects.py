@@ -46,7 +46,8 @@ class Effect(Struct, frozen=True, kw_only=True):
     calls what is sent as it stands now, `invocation` the program of the shell that performs it.
     `is_known` off: the call makes what it sends. `is_readable` off: what it sends cannot be found at all.
     `is_named`: a word of the command says the target. `once` is a target that can be acted on once: no two
-    effects have it. `own` is what its own words say, whatever stands around it and whatever state goes with
+    effects have it; `is_version` where it is a version of a package, which no other content takes either.
+    `own` is what its own words say, whatever stands around it and whatever state goes with
     it. `former_target` is the target that keys were made of before rules told it, where there is such a one;
     `former_sent` is what was sent in the words as they were written, where its one spelling is another.
     `pushed` is what a push sends, `pieces` are the pushes of its refs, each as it would be alone, where it
@@ -68,6 +69,7 @@ class Effect(Struct, frozen=True, kw_only=True):
     is_readable: bool = True
     is_named: bool = False
     once: str | None = None
+    is_version: bool = False
     former_target: str | None = None
     has_former_target: bool = False
     former_sent: Any = None
@@ -199,6 +201,7 @@ def _effect(
             "names": acted.names,
             "is_named": acted.is_named,
             "once": acted.exact if rule.once else None,
+            "is_version": acted.is_version,
             "lookup": filled(rule.lookup, {**acted.facts, "sent": sent_told(files or {})}),
             "former_target": loose[:300] or None,
             "has_former_target": True,

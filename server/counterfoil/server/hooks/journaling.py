@@ -236,7 +236,7 @@ class HookJournal:
         """Give what stands in the way of a part of a call: the same effect alone, or composed otherwise.
 
         What was marked as alike stands in the way while it is not settled; what was done to a target that is
-        acted on once, with the same state, stands there for good.
+        acted on once, with the same state or as a version of a package, stands there for good.
         """
         found: list[tuple[HeldAttempt, Call]] = []
         for part in call.parts:
