@@ -246,6 +246,44 @@ def test_what_the_call_itself_may_change_is_neither_shown_nor_looked_for(
     assert str(found.lookup).startswith(lookup)
 
 
+@pytest.mark.parametrize(
+    ("workspaces", "target"),
+    [
+        (["apps/*"], "@me/site@3.0.0"),
+        ({"packages": ["./apps/web/"]}, "@me/site@3.0.0"),
+        (["!apps/*", 7, "apps/*"], "@me/site@3.0.0"),
+        (["../*", "/etc/*", "**"], "@me/site of root"),
+        ("apps/*", "@me/site of root"),
+        (None, "@me/site of root"),
+    ],
+)
+def test_a_workspace_is_found_by_the_name_of_its_package(tmp_path: Path, workspaces: object, target: str):
+    (tmp_path / "apps/web").mkdir(parents=True)
+    (tmp_path / "package.json").write_text(json.dumps({"name": "root", "workspaces": workspaces}))
+    (tmp_path / "apps/web/package.json").write_text('{"name": "@me/site", "version": "3.0.0"}')
+    found = call("npm publish -w @me/site", tmp_path)
+    assert (found.target, found.is_known) == (target, target == "@me/site@3.0.0")
+    assert call("npm publish --workspace apps/web", tmp_path).target == "@me/site@3.0.0"
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ("npm publish -w unknown", "npm publish"),
+        ("npm publish", "npm publish -w unknown"),
+        ("npm publish --workspaces", "pnpm publish"),
+    ],
+)
+def test_a_workspace_that_is_not_found_waits_for_what_is_not_settled(client: Client, first: str, then: str):
+    publish(client)
+    begun = client.new_call()
+    assert client.before(first, call=begun).reason is None
+    assert client.operations()[0]["operation"] in str(client.before(then).reason)
+    client.after(first, {**claude_result("+ x@0.9.0"), "exit_code": 0}, call=begun)
+    assert "on record as done" in str(client.before(first).reason)
+    assert client.before(then).reason is None
+
+
 HOSTILE = {
     "no JSON": "name: x",
     "another form": '["name", "version"]',

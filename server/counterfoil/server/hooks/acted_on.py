@@ -69,8 +69,9 @@ class ActedOn(Struct, frozen=True, kw_only=True):
 
     `folder` is where the program works. `is_named`: a word of the command says it. `exact` is the target
     where nothing else has the same; `is_version`: a version that its registry takes once, whatever is in it.
-    `lasting` is what holds of it although a program in front may change what
-    was read (`npm version patch && npm publish`), as do the `lasting_facts`. `said` are the options, and
+    `is_vague`: it may be the target of another effect of its action, under whatever name. `lasting` is what
+    holds of it although a program in front may change what was read (`npm version patch && npm publish`), as
+    do the `lasting_facts`. `said` are the options, and
     `operand` the word, which the target tells wholly: where it is the same, so is what they mean.
     """
 
@@ -83,6 +84,7 @@ class ActedOn(Struct, frozen=True, kw_only=True):
     is_named: bool = False
     exact: str | None = None
     is_version: bool = False
+    is_vague: bool = False
     said: frozenset[str] = frozenset()
     operand: Word | None = None
 
@@ -94,9 +96,9 @@ class Scene(Struct, kw_only=True):
 
     A reader notes `facts`, and with `is_exact` off that what it found may stand for several things.
     In `said` it notes the options, by `says_operand` the first operand, which what it gives tells wholly.
-    It notes `is_version` where a registry takes that once. `passing` are parts of a target that a program in
-    front may change (a version, the branch), each with what is left of it then; `passing_facts` are not known
-    then.
+    It notes `is_version` where a registry takes that once, `is_vague` where it may be that of any effect of
+    the same action. `passing` are parts of a target that a program in front may change (a version, the branch),
+    each with what is left of it then; `passing_facts` are not known then.
     """
 
     program: str
@@ -115,6 +117,7 @@ class Scene(Struct, kw_only=True):
     said: tuple[str, ...] = ()
     says_operand: bool = False
     is_version: bool = False
+    is_vague: bool = False
 
     def operand(self, number: int = 1) -> str | None:
         """Give an operand, without what of it is a secret; None where there is none."""
@@ -192,6 +195,7 @@ def acted_on(invocation: Invocation, rule: CommandRule, *, state: Mapping[str, s
         is_named=is_named,
         exact=shown if is_exact else None,
         is_version=is_exact and scene.is_version,
+        is_vague=scene.is_vague,
         said=frozenset(scene.said) if len(shown) <= _LONGEST else frozenset(),
         operand=scene.operands[0] if scene.says_operand and len(shown) <= _LONGEST else None,
     )

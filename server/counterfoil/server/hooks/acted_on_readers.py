@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping
 
 from counterfoil.server.hooks.acted_on import Scene
 from counterfoil.server.hooks.files import matches
-from counterfoil.server.hooks.packages import Package, package_in, package_of_archive
+from counterfoil.server.hooks.packages import Package, package_in, package_of_archive, workspaces_in
 from counterfoil.server.hooks.repository import branch_in, repository_in, repository_of_address
 from counterfoil.store.domain.patterns import lazy_pattern
 
 __all__ = ["READERS"]
 
 _MOST_FILES = 50
+_MOST_MEMBERS = 200
 _ISSUE = lazy_pattern(r"https?://([^/\s]+)/(\S+?)(?:/-)?/(?:pull|pulls|issues|merge_requests)/(\d+)\b\S*")
 _NUMBER = lazy_pattern(r"[#!]?(\d{1,12})")
 _PLAIN = lazy_pattern(r"[A-Za-z0-9_./~-]{1,250}")
@@ -93,19 +94,31 @@ def _members(scene: Scene, members: list[str]) -> list[str]:
     whole = own.name if own is not None else scene.folder or "the project"
     found: list[str] = []
     for member in members:
-        places = [] if scene.folder is None else [form.format(member) for form in _MEMBERS]
-        packages = [package_in(os.path.join(scene.folder or "", place), "package.json") for place in places]
-        package = next((one for one in packages if one is not None), None)
+        package = None if scene.folder is None else _member(scene.folder, member)
         scene.names.append(member)
         if package is None:
-            scene.is_exact = False
+            scene.is_exact, scene.is_vague = False, True
             found.append(f"{member} of {whole}")
         else:
             found += _told(scene, package)
     if members:
         return sorted(found)
-    scene.is_exact = False
+    scene.is_exact, scene.is_vague = False, True
     return [f"all workspaces of {whole}"]
+
+
+def _member(folder: str, member: str) -> Package | None:
+    """Give the package of a workspace by its path, or by its name among the workspaces of package.json."""
+    given = package_in(os.path.join(folder, member), "package.json")
+    if given is not None:
+        return given
+    usual = [form.format(member) for form in _MEMBERS[1:]]
+    for pattern in (*usual, *workspaces_in(folder)):
+        for manifest in matches(f"{pattern.rstrip('/')}/package.json", folder)[:_MOST_MEMBERS]:
+            package = package_in(os.path.dirname(manifest), "package.json")
+            if package is not None and package.name == member:
+                return package
+    return None
 
 
 def _packed_name(package: Package) -> str:

@@ -47,6 +47,7 @@ class Effect(Struct, frozen=True, kw_only=True):
     `is_known` off: the call makes what it sends. `is_readable` off: what it sends cannot be found at all.
     `is_named`: a word of the command says the target. `once` is a target that can be acted on once: no two
     effects have it; `is_version` where it is a version of a package, which no other content takes either.
+    `is_vague`: its target may be that of any effect of its action.
     `own` is what its own words say, whatever stands around it and whatever state goes with
     it. `former_target` is the target that keys were made of before rules told it, where there is such a one;
     `former_sent` is what was sent in the words as they were written, where its one spelling is another.
@@ -70,6 +71,7 @@ class Effect(Struct, frozen=True, kw_only=True):
     is_named: bool = False
     once: str | None = None
     is_version: bool = False
+    is_vague: bool = False
     former_target: str | None = None
     has_former_target: bool = False
     former_sent: Any = None
@@ -202,6 +204,7 @@ def _effect(
             "is_named": acted.is_named,
             "once": acted.exact if rule.once else None,
             "is_version": acted.is_version,
+            "is_vague": acted.is_vague,
             "lookup": filled(rule.lookup, {**acted.facts, "sent": sent_told(files or {})}),
             "former_target": loose[:300] or None,
             "has_former_target": True,
@@ -209,6 +212,8 @@ def _effect(
     told["is_known"] = told["is_known"] or _is_self_contained(
         invocation, rule, told, script, is_passing=acted is not None and acted.lasting != acted.target
     )
+    if acted is not None and acted.is_vague:
+        told["is_known"] = False
     beside: dict[str, Any] = {}
     if not told["is_known"]:
         if acted is not None:

@@ -278,7 +278,8 @@ class HookJournal:
             if part.is_known and part.is_readable:
                 marks += [self._identity(part, "").mark] if is_composed else []
             else:
-                marks += [words] if part.target is not None else [words, action]
+                is_told = part.target is not None and not part.effects[0].is_vague
+                marks += [words] if is_told else [words, action]
         for mark in dict.fromkeys(marks):
             # One mark may be met at many operations: under one system it would be one reference of two.
             answer = await self._acknowledge(
