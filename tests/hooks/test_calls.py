@@ -1,5 +1,6 @@
 """Calls of tools and of other commands: one operation with the agent's own, the run, faults, secrets."""
 
+import hashlib
 import json
 import sqlite3
 import sys
@@ -911,6 +912,20 @@ def test_explain_never_reads_as_a_permission(client: Client):
     told = " ".join(ran.stdout.split())
     assert "would not hold it back, but put it on record" in told
     assert "That is no permission; whether it runs is left to the client" in told
+
+
+def test_explain_says_by_what_a_command_is_known_and_how_much_more_there_is(client: Client):
+    names = [f"{number}.yaml" for number in range(8)]
+    for name in names:
+        (client.folder / name).write_text(name)
+    command = " ".join(("kubectl apply", *(f"-f {name}" for name in names)))
+    ran = client.run(f"{sys.executable} -m counterfoil.server hook explain '{command}'")
+    told = "".join(ran.stdout.split())
+    digests = [hashlib.sha256(name.encode()).hexdigest() for name in names]
+    first = ",".join(f"{number}.yamlsha256:{digests[number]}" for number in range(3))
+    assert f"knownbyitswords,andwhatitsends:{first}…and5more" in told
+    ran = client.run(f"{sys.executable} -m counterfoil.server hook explain 'mail -s hi bob'")
+    assert "known by its words" in " ".join(ran.stdout.split())
 
 
 def test_the_help_of_hooks_names_every_event(client: Client):

@@ -97,8 +97,8 @@ class Scene(Struct, kw_only=True):
     A reader notes `facts`, and with `is_exact` off that what it found may stand for several things.
     In `said` it notes the options, by `says_operand` the first operand, which what it gives tells wholly.
     It notes `is_version` where a registry takes that once, `is_vague` where it may be that of any effect of
-    the same action. `passing` are parts of a target that a program in front may change (a version, the branch),
-    each with what is left of it then; `passing_facts` are not known then.
+    the same action. `passing` are parts of a target that a program in front may change (a version, the
+    branch), each with what is left of it then; `passing_facts` are not known then.
     """
 
     program: str
