@@ -252,7 +252,7 @@ def test_what_the_call_itself_may_change_is_neither_shown_nor_looked_for(
         (["apps/*"], "@me/site@3.0.0"),
         ({"packages": ["./apps/web/"]}, "@me/site@3.0.0"),
         (["!apps/*", 7, "apps/*"], "@me/site@3.0.0"),
-        (["../*", "/etc/*", "**"], "@me/site of root"),
+        (["../*", "/etc/*", "**", "apps/../apps/*"], "@me/site of root"),
         ("apps/*", "@me/site of root"),
         (None, "@me/site of root"),
     ],
@@ -523,6 +523,22 @@ def test_a_version_that_is_published_is_done_from_every_folder_and_in_every_word
     assert client.before("npm publish").reason is None
     (member / "package.json").write_text('{"name": "b", "version": "2.0.1"}')
     assert client.before("pnpm publish packages/b").reason is None
+
+
+@pytest.mark.parametrize(
+    ("command", "is_version"),
+    [
+        ("npm publish", True),
+        ("cargo publish", True),
+        ("npm publish --workspaces", False),
+        ("twine upload dist/*", False),
+        ("gh release create v1", False),
+    ],
+)
+def test_a_version_is_taken_once_by_registries_of_npm_and_of_cargo(
+    project: Path, command: str, is_version: bool
+):
+    assert call(command, project).effects[0].is_version is is_version
 
 
 def test_another_file_of_a_version_is_another_upload(client: Client):
