@@ -163,7 +163,7 @@ def test_an_operator_says_which_names_are_of_one_option(project: Path):
         "takes": ["--stage|-s", "-m|--text"],
         "flags": ["-y|--yes"],
         "texts": ["-m"],
-        "implied": ["--stage=test"],
+        "implied": ["-s=test"],
     }
     rules = merged(read_rules({"commands": [table]}))
     wanted = key("ship a --stage prod --text hi -y", project, rules=rules)

@@ -142,7 +142,7 @@ def spelled(invocation: Invocation, rule: CommandRule) -> Spelling:
     options += [
         _option(name, Word(value), names=own, texts=texts, takes=behind)
         for name, _, value in (one.partition("=") for one in rule.implied)
-        if all(given.name != name for given in options)
+        if all(given.name != own.get(name, name) for given in options)
     ]
     folder = None if invocation.is_elsewhere else invocation.folder
     return Spelling(program=program, left=tuple(left), options=tuple(options), folder=folder)
