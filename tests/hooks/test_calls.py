@@ -1,5 +1,6 @@
 """Calls of tools and of other commands: one operation with the agent's own, the run, faults, secrets."""
 
+import hashlib
 import json
 import sqlite3
 import sys
@@ -114,6 +115,40 @@ def test_an_effect_is_the_same_in_every_composition(client: Client, first: str, 
         client.after(first, {**claude_result("ok"), "exit_code": 0}, call=call)
     assert client.operations()[0]["operation"] in str(client.before(then).reason)
     assert client.before("curl -d a=2 e.org && curl -d z=1 e.org/m").reason is None
+
+
+def done(client: Client, command: str) -> None:
+    call = client.new_call()
+    assert client.before(command, call=call).reason is None, command
+    client.after(command, {**claude_result("ok"), "exit_code": 0}, call=call)
+
+
+def test_what_is_done_again_after_its_undoing_is_held_back_by_words_that_name_it(client: Client):
+    manifest = client.folder / "d.yaml"
+    manifest.write_text("a: 1")
+    done(client, "kubectl apply -f d.yaml")
+    assert "Do not repeat it; its receipts" in str(client.before("kubectl apply -f d.yaml").reason)
+    done(client, "kubectl apply -f other.yaml")
+    assert "Do not repeat it; its receipts" in str(client.before("kubectl apply -f d.yaml").reason)
+    done(client, "kubectl delete -f d.yaml")
+    (deleted,) = [one for one in client.operations() if one["action"] == "kubectl.delete"]
+    reason = str(client.before("kubectl apply -f d.yaml").reason)
+    assert f"later on this target: {deleted['operation']}, kubectl.delete, succeeded" in reason
+    assert "COUNTERFOIL_KEY=<a name for this time>" in reason
+    assert "Do not repeat it; its receipts" not in reason
+    assert "Do not repeat it; its receipts" in str(client.before("kubectl delete -f d.yaml").reason)
+    manifest.write_text("a: 2")
+    done(client, "kubectl apply -f d.yaml")
+    manifest.write_text("a: 1")
+    assert "later on this target" in str(client.before("true && kubectl apply -f d.yaml").reason)
+    done(client, "COUNTERFOIL_KEY=rollback kubectl apply -f d.yaml")
+
+
+def test_a_message_that_is_done_is_done_whatever_was_said_since(client: Client):
+    git(client, "remote", "set-url", "origin", "https://github.com/me/w")
+    done(client, "gh pr comment 12 -b hi")
+    done(client, "gh pr comment 12 -b ho")
+    assert "Do not repeat it; its receipts" in str(client.before("gh pr comment 12 -b hi").reason)
 
 
 @pytest.mark.parametrize(
@@ -432,7 +467,7 @@ SECRETS = (
     "kubectl create secret generic r --from-literal='password=its hunter2x'",
     "npm publish --otp=hunter2x",
     "twine upload --password hunter2x dist/x",
-    "twine upload -p hunter2x dist/x",
+    "twine upload -p hunter2x dist/y",
     "cargo publish --token hunter2x",
     "stripe charges create --api-key hunter2x",
     "http --auth me:hunter2x POST example.org a=1",
@@ -878,6 +913,20 @@ def test_explain_never_reads_as_a_permission(client: Client):
     told = " ".join(ran.stdout.split())
     assert "would not hold it back, but put it on record" in told
     assert "That is no permission; whether it runs is left to the client" in told
+
+
+def test_explain_says_by_what_a_command_is_known_and_how_much_more_there_is(client: Client):
+    names = [f"{number}.yaml" for number in range(8)]
+    for name in names:
+        (client.folder / name).write_text(name)
+    command = " ".join(("kubectl apply", *(f"-f {name}" for name in names)))
+    ran = client.run(f"{sys.executable} -m counterfoil.server hook explain '{command}'")
+    told = "".join(ran.stdout.split())
+    digests = [hashlib.sha256(name.encode()).hexdigest() for name in names]
+    first = ",".join(f"{number}.yamlsha256:{digests[number]}" for number in range(3))
+    assert f"knownbyitswords,andwhatitsends:{first}…and5more" in told
+    ran = client.run(f"{sys.executable} -m counterfoil.server hook explain 'mail -s hi bob'")
+    assert "known by its words" in " ".join(ran.stdout.split())
 
 
 def test_the_help_of_hooks_names_every_event(client: Client):

@@ -1,5 +1,6 @@
 """What an effect acts on: told by its words and by what lies in its folder, not by the values of options."""
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from counterfoil.server.hooks.acted_on_readers import READERS
-from counterfoil.server.hooks.call import Call, call_of, former_identity_of, identity_of
+from counterfoil.server.hooks.call import Call, call_of, former_identities_of, identity_of
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.files import text_of
 from counterfoil.server.hooks.packages import package_in
@@ -199,6 +200,29 @@ def test_a_lookup_names_what_is_looked_for(project: Path, command: str, lookup: 
     assert str(call(command, project).lookup).startswith(lookup)
 
 
+def test_a_lookup_by_a_file_says_of_which_content_it_holds(client: Client):
+    """What is in the file later is another effect: a look by it would settle the wrong one."""
+    manifest = client.folder / "d.yaml"
+    manifest.write_text("a: 2")
+    sent = hashlib.sha256(b"a: 2").hexdigest()[:16]
+    begun = client.new_call()
+    assert client.before("kubectl apply -f d.yaml", call=begun).reason is None
+    client.failed("kubectl apply -f d.yaml", "Exit code 1\ntimeout", call=begun)
+    reason = str(client.before("kubectl apply -f d.yaml").reason)
+    held = (
+        f"only while what was sent is unchanged (d.yaml, sha256 {sent}); if not, look from a copy as it was"
+    )
+    assert held in reason
+    made = str(call("sed -i s/2/3/ d.yaml && kubectl apply -f d.yaml", client.folder).lookup)
+    assert "only while what was sent is unchanged; if not" in made
+    (client.folder / "main.tf").write_text("a = 1")
+    (client.folder / "b.tf").write_text("b = 1")
+    one = str(call("terraform apply", client.folder).lookup)
+    assert "unchanged (2 files, sha256 " in one
+    (client.folder / "b.tf").write_text("b = 2")
+    assert str(call("terraform apply", client.folder).lookup) != one
+
+
 @pytest.mark.parametrize(
     ("command", "target", "lookup"),
     [
@@ -220,6 +244,44 @@ def test_what_the_call_itself_may_change_is_neither_shown_nor_looked_for(
     found = call(command, project)
     assert found.target == target
     assert str(found.lookup).startswith(lookup)
+
+
+@pytest.mark.parametrize(
+    ("workspaces", "target"),
+    [
+        (["apps/*"], "@me/site@3.0.0"),
+        ({"packages": ["./apps/web/"]}, "@me/site@3.0.0"),
+        (["!apps/*", 7, "apps/*"], "@me/site@3.0.0"),
+        (["../*", "/etc/*", "**", "apps/../apps/*"], "@me/site of root"),
+        ("apps/*", "@me/site of root"),
+        (None, "@me/site of root"),
+    ],
+)
+def test_a_workspace_is_found_by_the_name_of_its_package(tmp_path: Path, workspaces: object, target: str):
+    (tmp_path / "apps/web").mkdir(parents=True)
+    (tmp_path / "package.json").write_text(json.dumps({"name": "root", "workspaces": workspaces}))
+    (tmp_path / "apps/web/package.json").write_text('{"name": "@me/site", "version": "3.0.0"}')
+    found = call("npm publish -w @me/site", tmp_path)
+    assert (found.target, found.is_known) == (target, target == "@me/site@3.0.0")
+    assert call("npm publish --workspace apps/web", tmp_path).target == "@me/site@3.0.0"
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ("npm publish -w unknown", "npm publish"),
+        ("npm publish", "npm publish -w unknown"),
+        ("npm publish --workspaces", "pnpm publish"),
+    ],
+)
+def test_a_workspace_that_is_not_found_waits_for_what_is_not_settled(client: Client, first: str, then: str):
+    publish(client)
+    begun = client.new_call()
+    assert client.before(first, call=begun).reason is None
+    assert client.operations()[0]["operation"] in str(client.before(then).reason)
+    client.after(first, {**claude_result("+ x@0.9.0"), "exit_code": 0}, call=begun)
+    assert "on record as done" in str(client.before(first).reason)
+    assert client.before(then).reason is None
 
 
 HOSTILE = {
@@ -438,6 +500,66 @@ def test_a_publication_that_is_done_is_done_in_other_words_too(client: Client):
     assert client.before(OTHERWISE).reason is None
 
 
+def test_a_version_that_is_published_is_done_from_every_folder_and_in_every_words(client: Client):
+    member = client.folder / "packages/b"
+    member.mkdir(parents=True)
+    publish(client)
+    (member / "package.json").write_text('{"name": "b", "version": "2.0.0"}')
+    call_id = client.new_call()
+    assert client.before("cd packages/b && npm publish", call=call_id).reason is None
+    client.after("cd packages/b && npm publish", claude_result("+ b@2.0.0"), call=call_id)
+    (found,) = client.operations()
+    for again in (
+        "npm publish ./packages/b",
+        "npm --prefix packages/b publish",
+        "npm publish --workspace=packages/b",
+        "pnpm publish packages/b",
+        "npm publish -w b",
+    ):
+        assert found["operation"] in str(client.before(again).reason), again
+    (member / "new").write_text("what is sent has changed, and its version has not")
+    assert found["operation"] in str(client.before("npm publish ./packages/b").reason)
+    assert client.before("npm publish --registry https://r.example ./packages/b").reason is None
+    assert client.before("npm publish").reason is None
+    (member / "package.json").write_text('{"name": "b", "version": "2.0.1"}')
+    assert client.before("pnpm publish packages/b").reason is None
+
+
+@pytest.mark.parametrize(
+    ("command", "is_version"),
+    [
+        ("npm publish", True),
+        ("cargo publish", True),
+        ("npm publish --workspaces", False),
+        ("twine upload dist/*", False),
+        ("gh release create v1", False),
+    ],
+)
+def test_a_version_is_taken_once_by_registries_of_npm_and_of_cargo(
+    project: Path, command: str, is_version: bool
+):
+    assert call(command, project).effects[0].is_version is is_version
+
+
+def test_another_file_of_a_version_is_another_upload(client: Client):
+    """An index of Python takes several files of one version."""
+    for name in ("x-1.0-py3-none-any.whl", "x-1.0.tar.gz"):
+        (client.folder / name).write_text(name)
+        call_id = client.new_call()
+        assert client.before(f"twine upload {name}", call=call_id).reason is None
+        client.after(f"twine upload {name}", {**claude_result("ok"), "exit_code": 0}, call=call_id)
+    assert [one["state"] for one in client.operations()] == ["succeeded"] * 2
+    assert "on record as done" in str(client.before("twine upload --skip-existing x-1.0.tar.gz").reason)
+
+
+def test_what_is_published_after_a_change_of_its_version_leaves_the_old_one_open(client: Client):
+    publish(client)
+    call_id = client.new_call()
+    assert client.before("npm version patch && npm publish", call=call_id).reason is None
+    client.after("npm version patch && npm publish", claude_result("+ x@1.0.1"), call=call_id)
+    assert client.before("npm publish").reason is None
+
+
 def test_a_second_comment_on_one_pull_request_is_another_effect(client: Client):
     git(client, "remote", "set-url", "origin", "https://github.com/me/site")
     for text in ("hi", "ho"):
@@ -451,8 +573,8 @@ def test_what_was_begun_under_its_loose_words_is_found_again(client: Client):
     publish(client)
     command = "npm publish --access public"
     found = call(command, client.folder)
-    former = former_identity_of(found, redact=lambda value: value)
-    assert former is not None
+    as_written, former = former_identities_of(found, redact=lambda value: value)
+    assert as_written[0].startswith("npm.publish:x@1.0.0:")
     assert former[0].startswith("npm.publish:public:")
     from counterfoil.store.domain.commands import BeginOperation
     from hooks.test_calls import agent

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
 
+from counterfoil.server.hooks.files import digest_of_text
 from counterfoil.server.hooks.rules.rule import CommandRule
 from counterfoil.server.hooks.shell.options import Parsed, folders_of, one_of, parsed, values_before
 from counterfoil.server.hooks.shell.secret_words import is_secret_name, told_words
@@ -23,7 +24,7 @@ from counterfoil.server.hooks.shell.walking import Invocation, within
 from counterfoil.server.hooks.shell.words import Word
 from counterfoil.store.domain.patterns import lazy_pattern
 
-__all__ = ["ActedOn", "Scene", "acted_on", "filled", "parsed_by"]
+__all__ = ["ActedOn", "Scene", "acted_on", "filled", "parsed_by", "sent_told"]
 
 _LONGEST = 300
 _PLAIN = lazy_pattern(r"[A-Za-z0-9@._/:+~#!=-]{1,250}")
@@ -55,7 +56,11 @@ _UNKNOWN = {
     "1": "NAME",
     "workflow": "WORKFLOW",
     "where": "",
+    "sent": "",
 }
+_OWN_WORDS = ("where", "sent")
+"""Gaps that are filled with words of this program's, in which names have a plain form already."""
+
 _GAP = lazy_pattern(r"\{(" + "|".join(_UNKNOWN) + r")\}")
 
 
@@ -63,8 +68,11 @@ class ActedOn(Struct, frozen=True, kw_only=True):
     """What an effect acts on. `names` are words by which somebody may have named it, `facts` what is known.
 
     `folder` is where the program works. `is_named`: a word of the command says it. `exact` is the target
-    where nothing else has the same. `lasting` is what holds of it although a program in front may change what
-    was read (`npm version patch && npm publish`), as do the `lasting_facts`.
+    where nothing else has the same; `is_version`: a version that its registry takes once, whatever is in it.
+    `is_vague`: it may be the target of another effect of its action, under whatever name. `lasting` is what
+    holds of it although a program in front may change what was read (`npm version patch && npm publish`), as
+    do the `lasting_facts`. `said` are the options, and
+    `operand` the word, which the target tells wholly: where it is the same, so is what they mean.
     """
 
     target: str | None = None
@@ -75,6 +83,10 @@ class ActedOn(Struct, frozen=True, kw_only=True):
     folder: str | None = None
     is_named: bool = False
     exact: str | None = None
+    is_version: bool = False
+    is_vague: bool = False
+    said: frozenset[str] = frozenset()
+    operand: Word | None = None
 
 
 class Scene(Struct, kw_only=True):
@@ -83,8 +95,10 @@ class Scene(Struct, kw_only=True):
     `verbs` are the words that the rule names, `operands` the other ones.
 
     A reader notes `facts`, and with `is_exact` off that what it found may stand for several things.
-    `passing` are parts of a target that a program in front may change (a version, the branch), each with what
-    is left of it then; `passing_facts` are not known then.
+    In `said` it notes the options, by `says_operand` the first operand, which what it gives tells wholly.
+    It notes `is_version` where a registry takes that once, `is_vague` where it may be that of any effect of
+    the same action. `passing` are parts of a target that a program in front may change (a version, the
+    branch), each with what is left of it then; `passing_facts` are not known then.
     """
 
     program: str
@@ -100,6 +114,10 @@ class Scene(Struct, kw_only=True):
     is_named: bool = False
     passing: dict[str, str] = field(default_factory=dict)
     passing_facts: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
+    says_operand: bool = False
+    is_version: bool = False
+    is_vague: bool = False
 
     def operand(self, number: int = 1) -> str | None:
         """Give an operand, without what of it is a secret; None where there is none."""
@@ -126,8 +144,9 @@ def parsed_by(invocation: Invocation, rule: CommandRule) -> Parsed:
     """
     words = [word for word in invocation.words[1:] if not word.text.startswith("+")]
     verbs = len(rule.words)
-    takes = (values_before(invocation.program) | rule.options_with_value) - frozenset(rule.flags)
-    found = parsed(words, takes=takes, flags=rule.flags, verbs=verbs)
+    flags = rule.flag_names
+    takes = (values_before(invocation.program) | rule.options_with_value) - flags
+    found = parsed(words, takes=takes, flags=flags, verbs=verbs)
     operands = found.operands[verbs:]
     needs_one = any(spec in ("1", "*") for spec in rule.target)
     return Parsed(operands=operands or (found.doubtful if needs_one else ()), options=found.options)
@@ -175,6 +194,10 @@ def acted_on(invocation: Invocation, rule: CommandRule, *, state: Mapping[str, s
         folder=folder,
         is_named=is_named,
         exact=shown if is_exact else None,
+        is_version=is_exact and scene.is_version,
+        is_vague=scene.is_vague,
+        said=frozenset(scene.said) if len(shown) <= _LONGEST else frozenset(),
+        operand=scene.operands[0] if scene.says_operand and len(shown) <= _LONGEST else None,
     )
 
 
@@ -259,12 +282,26 @@ def _names(things: Sequence[str], places: Sequence[str], more: Sequence[str]) ->
     yield from places
 
 
+def sent_told(files: Mapping[str, str]) -> str:
+    """Say of which content of the files that are sent a look holds, and what to do where it is another."""
+    if len(files) == 1:
+        ((name, digest),) = files.items()
+        digest, what = digest.removeprefix("sha256:"), name if _PLAIN.fullmatch(name) else "the file"
+    else:
+        text = "".join(f"{name}\0{digest}\n" for name, digest in sorted(files.items()))
+        digest, what = digest_of_text(text).removeprefix("sha256:"), f"{len(files)} files"
+    known = f" ({what[-60:]}, sha256 {digest[:16]})" if files else ""
+    return (
+        f". This holds only while what was sent is unchanged{known}; if not, look from a copy as it was then"
+    )
+
+
 def filled(lookup: str | None, facts: Mapping[str, str]) -> str | None:
     """Put into a lookup what is known of the target; a word stands for what is not, or has no plain form."""
 
     def one(gap: re.Match[str]) -> str:
         value = facts.get(gap[1])
-        if value is None or not (gap[1] == "where" or _PLAIN.fullmatch(value)):
+        if value is None or not (gap[1] in _OWN_WORDS or _PLAIN.fullmatch(value)):
             return _UNKNOWN[gap[1]]
         return value
 

@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping
 
 from counterfoil.server.hooks.acted_on import Scene
 from counterfoil.server.hooks.files import matches
-from counterfoil.server.hooks.packages import Package, package_in, package_of_archive
+from counterfoil.server.hooks.packages import Package, package_in, package_of_archive, workspaces_in
 from counterfoil.server.hooks.repository import branch_in, repository_in, repository_of_address
 from counterfoil.store.domain.patterns import lazy_pattern
 
 __all__ = ["READERS"]
 
 _MOST_FILES = 50
+_MOST_MEMBERS = 200
 _ISSUE = lazy_pattern(r"https?://([^/\s]+)/(\S+?)(?:/-)?/(?:pull|pulls|issues|merge_requests)/(\d+)\b\S*")
 _NUMBER = lazy_pattern(r"[#!]?(\d{1,12})")
 _PLAIN = lazy_pattern(r"[A-Za-z0-9_./~-]{1,250}")
@@ -72,6 +73,7 @@ def _manifests(scene: Scene) -> list[str]:
 
 def _package(scene: Scene) -> list[str]:
     """The package that npm and its like publish, by package.json; of several, each that is named."""
+    scene.is_version = True
     members = scene.values("-w", "--workspace", "--filter", "-F")
     if members or scene.options.has("-ws", "--workspaces", "-r", "--recursive"):
         return _members(scene, members)
@@ -92,19 +94,31 @@ def _members(scene: Scene, members: list[str]) -> list[str]:
     whole = own.name if own is not None else scene.folder or "the project"
     found: list[str] = []
     for member in members:
-        places = [] if scene.folder is None else [form.format(member) for form in _MEMBERS]
-        packages = [package_in(os.path.join(scene.folder or "", place), "package.json") for place in places]
-        package = next((one for one in packages if one is not None), None)
+        package = None if scene.folder is None else _member(scene.folder, member)
         scene.names.append(member)
         if package is None:
-            scene.is_exact = False
+            scene.is_exact, scene.is_vague = False, True
             found.append(f"{member} of {whole}")
         else:
             found += _told(scene, package)
     if members:
         return sorted(found)
-    scene.is_exact = False
+    scene.is_exact, scene.is_vague = False, True
     return [f"all workspaces of {whole}"]
+
+
+def _member(folder: str, member: str) -> Package | None:
+    """Give the package of a workspace by its path, or by its name among the workspaces of package.json."""
+    given = package_in(os.path.join(folder, member), "package.json")
+    if given is not None:
+        return given
+    usual = [form.format(member) for form in _MEMBERS[1:]]
+    for pattern in (*usual, *workspaces_in(folder)):
+        for manifest in matches(f"{pattern.rstrip('/')}/package.json", folder)[:_MOST_MEMBERS]:
+            package = package_in(os.path.dirname(manifest), "package.json")
+            if package is not None and package.name == member:
+                return package
+    return None
 
 
 def _packed_name(package: Package) -> str:
@@ -114,6 +128,7 @@ def _packed_name(package: Package) -> str:
 
 def _crate(scene: Scene) -> list[str]:
     """The crate that cargo publishes, by Cargo.toml."""
+    scene.is_version = True
     folder = scene.folder
     named = scene.values("-p", "--package")
     if named or scene.options.has("--workspace", "--all"):
@@ -208,6 +223,8 @@ def _repository(scene: Scene) -> list[str]:
 def _repository_of(scene: Scene) -> str | None:
     given = [*scene.values("-R", "--repo"), *(scene.env[name] for name in ("GH_REPO",) if name in scene.env)]
     found = repository_of_address(given[0]) or given[0] if given else repository_in(scene.folder)
+    if len(given) == 1:
+        scene.said = ("-R", "--repo")
     if found is not None and _PLAIN.fullmatch(found):
         scene.facts |= {"repository": found, "where": f" -R {found}"}
     return found
@@ -223,11 +240,14 @@ def _reference(scene: Scene, mark: str) -> list[str] | None:
     if given is not None and address is not None and repository is not None:
         scene.facts |= {"number": address[3], "repository": repository, "where": f" -R {repository}"}
         scene.names += [given, address[3], f"{mark}{address[3]}"]
+        scene.said, scene.says_operand = ("-R", "--repo"), True
         return [f"{repository}{mark}{address[3]}"]
     number = None if given is None else _NUMBER.fullmatch(given)
     if number is None:
         return None
-    found = _repository_of(scene) or next(iter(_inexact(scene)), "")
+    repository = _repository_of(scene)
+    found = repository or next(iter(_inexact(scene)), "")
+    scene.says_operand = repository is not None
     scene.facts["number"] = number[1]
     scene.names += [number[1], f"{mark}{number[1]}"]
     return [f"{found}{mark}{number[1]}"]
@@ -300,6 +320,7 @@ def _endpoint(scene: Scene) -> list[str]:
         return []
     scene.names.append(given)
     path = re.sub(r"^https?://[^/]+/(?:api/v3/)?", "", given).partition("?")[0].strip("/")
+    scene.says_operand = "?" not in given and "://" not in given
     if any(mark in path for mark in ("{owner}", "{repo}", ":owner", ":repo")):
         owner, _, name = (_repository_of(scene) or "OWNER/NAME").rpartition("/")
         path = re.sub(r"\{owner\}|:owner\b", lambda _: owner, path)

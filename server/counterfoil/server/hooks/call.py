@@ -24,7 +24,7 @@ __all__ = [
     "Call",
     "again_after",
     "call_of",
-    "former_identity_of",
+    "former_identities_of",
     "identity_of",
     "likeness_marks",
     "once_marks",
@@ -232,20 +232,28 @@ def identity_of(
     return key, _digest([own_key, digest]), args
 
 
-def former_identity_of(
+def former_identities_of(
     call: Call, *, redact: Callable[[Any], Any], call_id: str | None = None
-) -> tuple[str, str] | None:
-    """Give the key and the digest by which a command was known when its loose words were its target.
+) -> tuple[tuple[str, str], ...]:
+    """Give the keys and digests by which a command was known earlier; what a journal has under them is it.
 
-    What a journal holds under them is the same effect. None where nothing was known otherwise.
+    By its words as they were written, before they had one spelling; and by these with its loose words as its
+    target, before rules told that. None where nothing was known otherwise.
     """
-    effects = tuple(
-        replace(one, target=one.former_target) if one.has_former_target else one for one in call.effects
+    as_written = tuple(
+        one if one.former_sent is None else replace(one, sent=one.former_sent) for one in call.effects
     )
-    if effects == call.effects:
-        return None
-    former = replace(call, effects=effects, args={"effects": [_described(one) for one in effects]})
-    return identity_of(former, redact=redact, call_id=call_id)[:2]
+    loose = tuple(
+        replace(one, target=one.former_target) if one.has_former_target else one for one in as_written
+    )
+    found: list[tuple[str, str]] = []
+    known = [call.effects]
+    for effects in (as_written, loose):
+        if effects not in known:
+            known.append(effects)
+            former = replace(call, effects=effects, args={"effects": [_described(one) for one in effects]})
+            found.append(identity_of(former, redact=redact, call_id=call_id)[:2])
+    return tuple(found)
 
 
 def likeness_marks(call: Call, *, redact: Callable[[Any], Any]) -> tuple[str, ...]:
@@ -262,7 +270,8 @@ def likeness_marks(call: Call, *, redact: Callable[[Any], Any]) -> tuple[str, ..
 def once_marks(call: Call, *, redact: Callable[[Any], Any]) -> tuple[str, ...]:
     """Give the marks by which an effect is known whose target can be acted on once, whatever its other words.
 
-    The first holds whatever the state that goes with it; the second, where that is known, with it.
+    The first holds whatever the state that goes with it, while it is not settled; the others, where that is
+    known, for good: the second with it, the third, of a version of a package, whatever it is.
     """
     effect = call.effects[0]
     if effect.once is None:
@@ -271,6 +280,8 @@ def once_marks(call: Call, *, redact: Callable[[Any], Any]) -> tuple[str, ...]:
     told = [_digest(["target", effect.action, target])]
     if call.is_known and call.is_readable:
         told.append(_digest(["target", effect.action, target, _sendable({"state": effect.state}, redact)]))
+        if effect.is_version:
+            told.append(_digest(["version", effect.action, target]))
     return tuple(told)
 
 

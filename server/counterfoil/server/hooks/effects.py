@@ -50,8 +50,11 @@ class Effect(Struct, frozen=True, kw_only=True):
     calls what is sent as it stands now, `invocation` the program of the shell that performs it.
     `is_known` off: the call makes what it sends. `is_readable` off: what it sends cannot be found at all.
     `is_named`: a word of the command says the target. `once` is a target that can be acted on once: no two
-    effects have it. `own` is what its own words say, whatever stands around it and whatever state goes with
-    it. `former_target` is the target that keys were made of before rules told it, where there is such a one.
+    effects have it; `is_version` where it is a version of a package, which no other content takes either.
+    `is_vague`: its target may be that of any effect of its action.
+    `own` is what its own words say, whatever stands around it and whatever state goes with
+    it. `former_target` is the target that keys were made of before rules told it, where there is such a one;
+    `former_sent` is what was sent in the words as they were written, where its one spelling is another.
     `pushed` is what a push sends, `pieces` are the pushes of its refs, each as it would be alone, where it
     has several.
     """
@@ -71,8 +74,11 @@ class Effect(Struct, frozen=True, kw_only=True):
     is_readable: bool = True
     is_named: bool = False
     once: str | None = None
+    is_version: bool = False
+    is_vague: bool = False
     former_target: str | None = None
     has_former_target: bool = False
+    former_sent: Any = None
     own: Any = None
     pushed: Pushed | None = None
     pieces: "tuple[Effect, ...]" = ()
@@ -215,11 +221,12 @@ def _effect(
         else:
             told |= _of_push(pushed, is_known=is_known) | {"is_readable": True}
     else:
-        words = tuple(
-            word for part in (invocation, *invocation.fed_by) for word in (*part.words[1:], *_input(part))
-        )
-        from counterfoil.server.hooks.acted_on import acted_on, filled, parsed_by
+        from counterfoil.server.hooks.acted_on import acted_on, filled, parsed_by, sent_told
+        from counterfoil.server.hooks.spelling import spelled
 
+        spelling = spelled(invocation, rule)
+        others = tuple(word for part in invocation.fed_by for word in (*part.words[1:], *_input(part)))
+        words = (*spelling.may_name_files, *_input(invocation), *others)
         options = parsed_by(invocation, rule)
         states: dict[str, str] | None = {}
         if rule.state:
@@ -233,7 +240,8 @@ def _effect(
         loose = " ".join(_loose(tuple(given), takes=takes))
         told |= {
             "target": acted.target,
-            "sent": call,
+            "sent": call | spelling.told(said=acted.said, operand=acted.operand),
+            "former_sent": call,
             "state": {**(files or {}), **(states or {})} or None,
             "is_known": is_known and not sends_made(invocation, rule, words, made),
             "is_readable": is_readable(invocation, rule)
@@ -242,17 +250,24 @@ def _effect(
             "names": acted.names,
             "is_named": acted.is_named,
             "once": acted.exact if rule.once else None,
-            "lookup": filled(rule.lookup, acted.facts),
+            "is_version": acted.is_version,
+            "is_vague": acted.is_vague,
+            "lookup": filled(rule.lookup, {**acted.facts, "sent": sent_told(files or {})}),
             "former_target": loose[:300] or None,
             "has_former_target": True,
         }
     told["is_known"] = told["is_known"] or _is_self_contained(
         invocation, rule, told, script, is_passing=acted is not None and acted.lasting != acted.target
     )
+    if acted is not None and acted.is_vague:
+        told["is_known"] = False
     beside: dict[str, Any] = {}
     if not told["is_known"]:
         if acted is not None:
-            told |= {"target": acted.lasting, "lookup": filled(rule.lookup, acted.lasting_facts)}
+            told |= {
+                "target": acted.lasting,
+                "lookup": filled(rule.lookup, {**acted.lasting_facts, "sent": sent_told({})}),
+            }
         # What is sent is made by this very call: it is told apart by all that the call does, and out of what.
         beside = {"in": whole.programs}
         made_from = whole.from_files(invocation)
@@ -270,8 +285,15 @@ def _effect(
 
 def _made(told: dict[str, Any], beside: dict[str, Any]) -> Effect:
     """Give an effect by what its words say; `beside` is what the call does with it, where that counts."""
-    own = told["sent"]
-    return Effect(**told | {"own": own, "sent": {"of": own, **beside} if beside else own})
+    own, former = told["sent"], told.get("former_sent")
+    return Effect(
+        **told
+        | {
+            "own": own,
+            "sent": {"of": own, **beside} if beside else own,
+            "former_sent": None if former == own else {"of": former, **beside} if beside else former,
+        }
+    )
 
 
 def _of_push(pushed: Pushed, *, is_known: bool) -> dict[str, Any]:

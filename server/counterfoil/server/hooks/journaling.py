@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from counterfoil.server.hooks.call import (
     Call,
-    former_identity_of,
+    former_identities_of,
     identity_of,
     likeness_marks,
     once_marks,
@@ -69,13 +69,13 @@ def _named(parts: Sequence[Call]) -> str:
 
 
 class _Identity(Struct, frozen=True, kw_only=True):
-    """What a call is known by in a run; `former` are key and mark as they once were made."""
+    """What a call is known by in a run; `former` are pairs of key and mark as they once were made."""
 
     run: str
     key: str
     mark: str
     args: Mapping[str, Any]
-    former: tuple[str, str] | None = None
+    former: tuple[tuple[str, str], ...] = ()
 
 
 class HookJournal:
@@ -177,6 +177,7 @@ class HookJournal:
                 answer,
                 self.event,
                 lookup=call.lookup,
+                later=await self._later(call, answer),
                 holds_it=attached.is_live,
                 part=_named(stopped) if len(call.effects) > 1 or len(call.parts) > 1 else None,
                 others=_named(others),
@@ -210,7 +211,7 @@ class HookJournal:
         place = id(call.args), call.own_key
         if place not in self._identities:
             key, mark, args = identity_of(call, redact=self.journal.hidden, call_id=self._apart)
-            former = former_identity_of(call, redact=self.journal.hidden, call_id=self._apart)
+            former = former_identities_of(call, redact=self.journal.hidden, call_id=self._apart)
             self._identities[place] = call, _Identity(run=run, key=key, mark=mark, args=args, former=former)
         return replace(self._identities[place][1], run=run)
 
@@ -221,7 +222,7 @@ class HookJournal:
         return self._alike[id(effect)][1]
 
     async def _on_file(self, identity: _Identity, *, system: str | None = SYSTEM) -> tuple[HeldAttempt, ...]:
-        names = ((identity.key, identity.mark), *(() if identity.former is None else (identity.former,)))
+        names = ((identity.key, identity.mark), *identity.former)
         found: dict[str, HeldAttempt] = {}
         for key, mark in names:
             on_file = await self.journal.calls.on_file(run=identity.run, key=key, system=system, mark=mark)
@@ -250,7 +251,7 @@ class HookJournal:
         """Give what stands in the way of a part of a call: the same effect alone, or composed otherwise.
 
         What was marked as alike stands in the way while it is not settled; what was done to a target that is
-        acted on once, with the same state, stands there for good.
+        acted on once, with the same state or as a version of a package, stands there for good.
         """
         found: list[tuple[HeldAttempt, Call]] = []
         for part in call.parts:
@@ -288,7 +289,8 @@ class HookJournal:
             if part.is_known and part.is_readable:
                 marks += [self._identity(part, "").mark] if is_composed else []
             else:
-                marks += [words] if part.target is not None else [words, action]
+                is_told = part.target is not None and not part.effects[0].is_vague
+                marks += [words] if is_told else [words, action]
         for mark in dict.fromkeys(marks):
             # One mark may be met at many operations: under one system it would be one reference of two.
             answer = await self._acknowledge(
@@ -361,11 +363,21 @@ class HookJournal:
             own = _Identity(run=self.own_run, key=identity.key, mark=identity.mark, args=identity.args)
             return await self._begin(call, own)
         if answer["next"] != "perform":
-            return blocked(answer, self.event, lookup=call.lookup)
+            later = await self._later(call, answer)
+            return blocked(answer, self.event, lookup=call.lookup, later=later)
         refusal = await self._mark_parts(call, operation=answer["operation"], attempt=answer["attempt"])
         if refusal is None and self.caller.call_id is None:
             refusal = await self._mark_pair(operation=answer["operation"], attempt=answer["attempt"])
         return None if refusal is None else blocked(refusal, self.event, lookup=call.lookup)
+
+    async def _later(self, call: Call, answer: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Give what was done to the target after a deployment that is done, and may have undone it."""
+        is_deployed = any(effect.rule.kind == "deployment" for effect in call.effects)
+        if answer.get("reason") != "already_succeeded" or not is_deployed:
+            return None
+        from counterfoil.server.hooks.later import later_effect
+
+        return await later_effect(self.journal, answer, self.caller)
 
     async def _mark_pair(self, *, operation: str, attempt: int) -> Mapping[str, Any] | None:
         """Note by what the end of a call without an id finds its beginning; give a refusal, if any."""

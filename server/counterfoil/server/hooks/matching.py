@@ -147,3 +147,6 @@ def _options(args: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         for name, value in pairwise(words if isinstance(words, list) else ()):
             if isinstance(name, str) and isinstance(value, str) and name.startswith("--"):
                 yield {name.removeprefix("--"): value}
+        for option in sent.get("options", ()):
+            if len(option) == 2 and all(isinstance(part, str) for part in option):
+                yield {option[0].lstrip("-"): option[1]}

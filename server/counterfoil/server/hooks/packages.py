@@ -14,9 +14,11 @@ from msgspec import Struct
 from counterfoil.server.hooks.files import text_of
 from counterfoil.store.domain.patterns import lazy_pattern
 
-__all__ = ["Package", "package_in", "package_of_archive"]
+__all__ = ["Package", "package_in", "package_of_archive", "workspaces_in"]
 
 _NAME = lazy_pattern(r"(?:@[A-Za-z0-9._~-]{1,100}/)?[A-Za-z0-9._~-]{1,200}")
+_PATTERN = lazy_pattern(r"(?:\./)?[A-Za-z0-9@_*][A-Za-z0-9@._*/-]{0,199}")
+_MOST_PATTERNS = 30
 _VERSION = lazy_pattern(r"[0-9A-Za-z][0-9A-Za-z.+!_-]{0,99}")
 _SECTION = lazy_pattern(r"\s*\[([^\[\]]+)\]\s*(?:#.*)?")
 _ENTRY = lazy_pattern(r"""\s*(name|version)\s*=\s*(?:"([^"\\]*)"|'([^']*)')\s*(?:#.*)?""")
@@ -59,6 +61,21 @@ def _of_json(text: str) -> Mapping[str, object]:
     except (ValueError, RecursionError):
         return {}
     return told if isinstance(told, dict) else {}
+
+
+def workspaces_in(folder: str) -> Sequence[str]:
+    """Give the patterns of the folders that package.json calls its workspaces, the first ones of very many.
+
+    Left out are those that lead out of the folder, or through all that is in it.
+    """
+    text = text_of(os.path.join(folder, "package.json"))
+    told = _of_json(text or "").get("workspaces")
+    listed = told.get("packages") if isinstance(told, dict) else told
+    return [
+        one
+        for one in (listed if isinstance(listed, list) else [])[:_MOST_PATTERNS]
+        if isinstance(one, str) and _PATTERN.fullmatch(one) and ".." not in one and "**" not in one
+    ]
 
 
 _SECTIONS: Sequence[str] = ("package", "project", "tool.poetry")

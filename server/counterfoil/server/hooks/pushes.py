@@ -19,6 +19,8 @@ def may_be(step: Mapping[str, Any], part: Call) -> bool:
         return False
     if part.target is None:
         return not is_composed and (not step.get("target") or not part.is_readable)
+    if part.effects[0].is_vague:
+        return True
     target = str(step.get("target") or "")
     targets = target.split("; ")
     pushed = part.effects[0].pushed

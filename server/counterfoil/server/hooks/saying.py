@@ -87,6 +87,15 @@ _PART = (
 )
 _ALL_PARTS = "It has several effects, and each of them is on record by itself. This is one of them."
 
+_DONE_BEFORE = (
+    "This very effect is on record as done, and a later one on the same target after it, so that it may no "
+    "longer stand: that perhaps undid it, or put another version in its place."
+)
+_ANEW = (
+    "Look at what stands now. If it is wanted anew (a rollback, or what was deleted), do it deliberately: "
+    "put COUNTERFOIL_KEY=<a name for this time> in front of the command. If not, do not repeat it."
+)
+
 _OTHERWISE = "The journal does not permit this call now."
 
 _AGAIN = (
@@ -105,23 +114,31 @@ def blocked(
     event: HookEvent,
     *,
     lookup: str | None = None,
+    later: Mapping[str, Any] | None = None,
     holds_it: bool = False,
     part: str | None = None,
     others: str = "",
 ) -> str:
     """Say why a call does not run, from what the journal answered. `lookup` is the rule's.
 
+    `later` is what was done to the same target after it: that it is done does not say that it stands.
     Of a call with several effects `part` is the one that stands in the way; `others` may run without it.
     """
     reason = "lease_held_by_you" if holds_it else str(answer.get("reason", ""))
-    words = [_WORDS.get(reason, _OTHERWISE)]
+    words = [_WORDS.get(reason, _OTHERWISE) if later is None else _DONE_BEFORE]
     if part is not None:
         words.insert(0, _PART if others else _ALL_PARTS)
-    if answer.get("next") == "skip":
+    if later is not None:
+        words.append(_ANEW)
+    elif answer.get("next") == "skip":
         words.append(_AGAIN if event.is_shell else _AGAIN_TOOL)
     data = _data(answer)
     if answer.get("next") != "skip" and lookup is not None:
         data.setdefault("lookup", escape_untrusted(lookup, limit=2 * _SHOWN))
+    if later is not None:
+        names = ("operation", "action", "state", "changed_at")
+        told = ", ".join(str(later[name]) for name in names if name in later)
+        data["later on this target"] = escape_untrusted(told, limit=_SHOWN)
     if part is not None:
         data["stands in the way"] = escape_untrusted(part, limit=_SHOWN)
         data["not run"] = escape_untrusted(others, limit=_SHOWN)

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import anyio
@@ -191,6 +192,26 @@ def _known_by(told: dict[str, Any]) -> str:
     if not told.get("identity_is_readable", True):
         return "the client's own id of each call, since what it sends cannot be found before it runs"
     if not told.get("identity_is_known", True):
-        return "the whole command, since it makes what it sends"
-    states = [effect["state"] for effect in told["effects"] if effect.get("state")]
-    return "what it sends: " + json.dumps(states)[:300] if states else "its words"
+        return "the whole command, since what it sends cannot be told wholly before it runs"
+    states = [
+        text for effect in told["effects"] if effect.get("state") for text in _states_told(effect["state"])
+    ]
+    if not states:
+        return "its words"
+    shown: list[str] = []
+    for text in states:
+        if shown and sum(map(len, shown)) + len(text) > _MOST_SHOWN:
+            break
+        shown.append(text)
+    left = len(states) - len(shown)
+    return f"its words, and what it sends: {', '.join(shown)}{f' … and {left} more' if left else ''}"
+
+
+_MOST_SHOWN = 300
+
+
+def _states_told(state: Any) -> Iterator[str]:
+    """Give what goes with an effect, each by its name: a file with its digest, a ref with its commit."""
+    for part in state if isinstance(state, list) else [state]:
+        told = {part["ref"]: part["commit"]} if {"ref", "commit"} == set(part) else part
+        yield from (f"{name} {value}" for name, value in told.items())

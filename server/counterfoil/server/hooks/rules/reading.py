@@ -24,13 +24,15 @@ _LISTS = frozenset(
         "several",
         "takes",
         "flags",
+        "implied",
+        "texts",
         "at",
         "identity",
         "payload",
     )
 )
 _SWITCHES = frozenset(("effect", "fail_closed", "once"))
-_OPTIONS = frozenset(("takes", "flags", "at"))
+_OPTIONS = frozenset(("takes", "flags", "texts", "implied", "at"))
 _PATTERNS = frozenset(("found", "refused"))
 _PATHS = frozenset(("external_id", "url", "target"))
 _KINDS = (

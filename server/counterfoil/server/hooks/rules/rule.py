@@ -3,6 +3,7 @@
 The operator's own go first, then those for tools that a gateway heeds as well, then the defaults.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -10,7 +11,16 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from counterfoil.server.rules.tool_rule import ToolRule as SharedToolRule
 
-__all__ = ["NO_RULES", "STATES", "TARGETS", "CommandRule", "EffectRule", "EffectRules", "ToolRule"]
+__all__ = [
+    "NO_RULES",
+    "STATES",
+    "TARGETS",
+    "CommandRule",
+    "EffectRule",
+    "EffectRules",
+    "ToolRule",
+    "names_in",
+]
 
 
 STATES = ("head", "branch", "tree", "image", "kube-context", "manifests")
@@ -33,6 +43,11 @@ TARGETS = (
     *("release-name", "image", "images"),
 )
 """What a rule of a command may find out of what is acted on where no word says it plainly: see `acted_on`."""
+
+
+def names_in(specs: Iterable[str]) -> Iterator[str]:
+    """Give the names of options in a declaration: `-b|--body` are two of one."""
+    return (name.removeprefix("@") for spec in specs for name in spec.split("|"))
 
 
 class EffectRule(Struct, frozen=True, kw_only=True):
@@ -69,10 +84,13 @@ class CommandRule(EffectRule, frozen=True, kw_only=True):
     with it (`STATES`). `several` are options with
     which one command does several things, or hides what it did: its words then prove nothing of the whole.
 
-    `takes` are options that take a value, beside those that the program takes before its words. Where
-    `flags`, those that take none, are given too, the word behind any other option is taken for its value
-    wherever the target does not need it. `target` says what is acted on, `at` where: see `acted_on`. `once`:
-    one target can be acted on once, so that other options are the same effect in other words.
+    `takes` are options that take a value, beside those that the program takes before its words; `-b|--body`
+    are names of one, those behind `@` only where the value is read from no file, and `--*` is each long one
+    that is no flag. Where `flags`, those that take none, are given too, the word behind any other option is
+    taken for its value wherever the target does not need it. `texts` are options whose value is no file,
+    whatever lies there under that name. `implied` holds where the option is not there: `--method=POST`.
+    `target` says what is acted on, `at` where: see `acted_on`. `once`: one target can be acted on once, so
+    that other options are the same effect in other words.
     """
 
     program: str
@@ -87,13 +105,20 @@ class CommandRule(EffectRule, frozen=True, kw_only=True):
     flags: tuple[str, ...] = ()
     target: tuple[str, ...] = ()
     at: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    implied: tuple[str, ...] = ()
     once: bool = False
+
+    @property
+    def flag_names(self) -> frozenset[str]:
+        """The options behind its words that take no value."""
+        return frozenset(names_in(self.flags))
 
     @property
     def options_with_value(self) -> frozenset[str]:
         """The options behind its words that take a value: those that it names so, and those that it reads."""
         read = (one for spec in (*self.target, *self.at) for one in spec.split("|") if one.startswith("-"))
-        return frozenset((*self.takes, *read)) - frozenset(self.flags)
+        return frozenset((*names_in(self.takes), *read)) - self.flag_names
 
 
 class ToolRule(EffectRule, frozen=True, kw_only=True):

@@ -8,11 +8,15 @@ from counterfoil.server.hooks.shell.words import Word
 from counterfoil.store.domain.patterns import lazy_pattern
 
 __all__ = [
+    "ALWAYS_FLAGS",
     "Parsed",
+    "aliases_before",
     "folders_of",
     "has_option",
+    "is_any_long",
     "one_of",
     "option_values",
+    "options_in",
     "parsed",
     "plain_words",
     "values_before",
@@ -23,48 +27,48 @@ _CLUSTER = lazy_pattern(r"-[A-Za-z]{2,3}")
 
 _TAKES = {
     "git": "-C -c --git-dir --work-tree --namespace --exec-path --config-env --super-prefix --attr-source",
-    "gh": "-R --repo --hostname",
-    "glab": "-R --repo -g --group",
-    "kubectl": "-n --namespace --context --cluster --kubeconfig -s --server --user --token --as --as-group"
+    "gh": "-R|--repo --hostname",
+    "glab": "-R|--repo -g|--group",
+    "kubectl": "-n|--namespace --context --cluster --kubeconfig -s|--server --user --token --as --as-group"
     " --as-uid --cache-dir --certificate-authority --client-certificate --client-key --log-flush-frequency"
     " --password --profile --profile-output --request-timeout --tls-server-name --username -v --v --vmodule",
-    "helm": "-n --namespace --kube-context --kubeconfig --kube-apiserver --kube-as-group --kube-as-user"
+    "helm": "-n|--namespace --kube-context --kubeconfig --kube-apiserver --kube-as-group --kube-as-user"
     " --kube-ca-file --kube-tls-server-name --kube-token --burst-limit --qps --registry-config"
     " --repository-cache --repository-config --content-cache --color",
-    "docker": "-H --host --context -c --config -l --log-level -f --file -p --project-name --profile"
+    "docker": "-H|--host --context|-c --config -l|--log-level -f|--file -p|--project-name --profile"
     " --env-file --tlscacert --tlscert --tlskey --project-directory --ansi --progress --parallel --builder",
-    "docker-compose": "-H --host -f --file -p --project-name --profile --env-file --project-directory"
+    "docker-compose": "-H|--host -f|--file -p|--project-name --profile --env-file --project-directory"
     " --ansi --progress --parallel -c --context",
-    "podman": "-H --url --connection -c --log-level --identity --root --runroot --storage-driver"
+    "podman": "-H|--url --connection -c --log-level --identity --root --runroot --storage-driver"
     " --storage-opt --tmpdir --cgroup-manager --conmon --events-backend --hooks-dir --network-cmd-path"
     " --runtime --runtime-flag --volumepath --module --imagestore --out --ssh",
-    "npm": "-w --workspace --registry --prefix -C --userconfig --globalconfig --cache --loglevel --tag --otp"
+    "npm": "-w|--workspace --registry -C|--prefix --userconfig --globalconfig --cache --loglevel --tag --otp"
     " --access --before --omit --include",
-    "pnpm": "-C --dir --filter -F --registry --filter-prod --loglevel --reporter --workspace-concurrency",
+    "pnpm": "-C|--dir -F|--filter --registry --filter-prod --loglevel --reporter --workspace-concurrency",
     "yarn": "--cwd --registry --modules-folder --cache-folder --use-yarnrc --mutex",
     "bun": "--cwd -c --config --registry --cache-dir",
     "cargo": "--config -Z --color -C --manifest-path --target-dir --explain",
     "uv": "--directory --project --config-file --cache-dir --color --python-preference --allow-insecure-host",
-    "poetry": "-C --directory -P --project",
+    "poetry": "-C|--directory -P|--project",
     "gem": "--config-file",
-    "fly": "-a --app -c --config -t --access-token",
-    "flyctl": "-a --app -c --config -t --access-token",
+    "fly": "-a|--app -c|--config -t|--access-token",
+    "flyctl": "-a|--app -c|--config -t|--access-token",
     "gcloud": "--project --account --configuration --region --zone --billing-project --verbosity --format"
     " --flags-file --flatten --impersonate-service-account --access-token-file --trace-token --log-http",
-    "firebase": "-P --project --token --account -c --config",
-    "vercel": "-t --token -S --scope --cwd -A --local-config -Q --global-config -T --team",
-    "vc": "-t --token -S --scope --cwd -A --local-config -Q --global-config -T --team",
-    "netlify": "--auth --site -s --filter --http-proxy --http-proxy-certificate-filename",
-    "wrangler": "-c --config -e --env --cwd --env-file",
-    "pulumi": "-C --cwd -s --stack --color --logtostderr --profiling --tracing -v --verbose",
-    "terraform": "-chdir",
-    "tofu": "-chdir",
-    "mail": "-s --subject -a --append -A --attach -b --bcc -c --cc -r --return-address -S -u --user",
+    "firebase": "-P|--project --token --account -c --config",
+    "vercel": "-t|--token -S|--scope --cwd -A|--local-config -Q|--global-config -T|--team",
+    "vc": "-t|--token -S|--scope --cwd -A|--local-config -Q|--global-config -T|--team",
+    "netlify": "--auth --site|-s --filter --http-proxy --http-proxy-certificate-filename",
+    "wrangler": "-c|--config -e|--env --cwd --env-file",
+    "pulumi": "-C|--cwd -s|--stack --color --logtostderr --profiling --tracing -v|--verbose",
+    "terraform": "-chdir|--chdir",
+    "tofu": "-chdir|--chdir",
+    "mail": "-s|--subject -a --append -A --attach -b|--bcc -c|--cc -r|--return-address -S -u --user",
     "sendmail": "-f -F -r -B -C -L -N -O -R -V -X",
     "stripe": "--api-key --project-name --color --config --device-name --log-level",
 }
 """Options that stand before a program's subcommand and take the next word as their value. Most programs take
-them behind it as well; what a subcommand takes itself stands in its rule."""
+them behind it as well; what a subcommand takes itself stands in its rule. `-n|--name` are names of one."""
 
 _FOLDERS = {
     "npm": "--prefix -C",
@@ -74,8 +78,8 @@ _FOLDERS = {
     "cargo": "-C",
     "uv": "--directory --project",
     "poetry": "-C --directory -P --project",
-    "terraform": "-chdir",
-    "tofu": "-chdir",
+    "terraform": "-chdir --chdir",
+    "tofu": "-chdir --chdir",
     "vercel": "--cwd",
     "vc": "--cwd",
     "wrangler": "--cwd",
@@ -128,7 +132,7 @@ def parsed(
         if not (text.startswith("-") and len(text) > 1):
             operands.append(word)
             continue
-        found, waits = _option(word, takes=takes, flags=flags)
+        found, waits = options_in(word, takes=takes, flags=flags)
         options += found
         has_next = at < len(words)
         if waits and has_next:
@@ -136,25 +140,25 @@ def parsed(
             at += 1
         elif has_next and flags and len(operands) >= verbs and options[-1][1] is None:
             name, following = options[-1][0], words[at].text
-            is_known = name in flags or name in _ALWAYS_FLAGS
+            is_known = name in flags or name in ALWAYS_FLAGS
             if not is_known and not following.startswith("-"):
                 doubtful.append(words[at])
                 at += 1
     return Parsed(operands=tuple(operands), options=tuple(options), doubtful=tuple(doubtful))
 
 
-_ALWAYS_FLAGS = frozenset(
+ALWAYS_FLAGS = frozenset(
     ("-h", "--help", "--version", "--verbose", "--quiet", "-q", "--debug", "--yes", "-y")
 )
 
 
-def _option(
+def options_in(
     word: Word, *, takes: Collection[str], flags: Collection[str]
 ) -> tuple[list[tuple[str, Word | None]], bool]:
     """Give the options in one word, and whether the last of them waits for the next word as its value."""
     text = word.text
     name, is_set, value = text.partition("=")
-    if text in takes:
+    if text in takes or (not is_set and is_any_long(text, takes=takes, flags=flags)):
         return [(text, None)], True
     if is_set and (text.startswith("--") or name in takes or name in flags):
         return [(name, Word(value, word.is_static))], False
@@ -174,6 +178,11 @@ def _option(
     return (letters if letters and is_letters else [(text, None)]), False
 
 
+def is_any_long(name: str, *, takes: Collection[str], flags: Collection[str]) -> bool:
+    """Tell whether an option has a value because each long one that is no flag has: `takes` holds `--*`."""
+    return "--*" in takes and name.startswith("--") and name not in flags and name not in ALWAYS_FLAGS
+
+
 def folders_of(program: str) -> tuple[str, ...]:
     """Give the options by which a program is told in which folder to work."""
     return tuple(_FOLDERS.get(program, "").split())
@@ -186,7 +195,17 @@ def one_of(*lines: str) -> frozenset[str]:
 
 def values_before(program: str) -> frozenset[str]:
     """Give a program's options that stand before its subcommand and take the next word as their value."""
-    return frozenset(_TAKES.get(program, "").split())
+    return frozenset(_TAKES.get(program, "").replace("|", " ").split())
+
+
+def aliases_before(program: str) -> dict[str, str]:
+    """Give the one name, the longest, of each of those options that has several."""
+    found: dict[str, str] = {}
+    for names in _TAKES.get(program, "").split():
+        if "|" in names:
+            several = names.split("|")
+            found |= dict.fromkeys(several, max(several, key=len))
+    return found
 
 
 def plain_words(words: Sequence[Word], *, takes: Collection[str]) -> list[Word]:

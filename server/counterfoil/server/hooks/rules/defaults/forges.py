@@ -1,6 +1,6 @@
 """Pushes, and what is made at a forge."""
 
-from counterfoil.server.hooks.rules.defaults.options import FLAGS, TAKES
+from counterfoil.server.hooks.rules.defaults.options import FLAGS, TAKES, TEXTS
 from counterfoil.server.hooks.rules.rule import CommandRule
 
 __all__ = ["FORGES"]
@@ -49,6 +49,7 @@ FORGES = (
         ),
         settle_seconds=60,
         takes=TAKES["gh pr create"],
+        texts=TEXTS,
         flags=FLAGS["gh pr create"],
         target=("{new-pull-request}",),
         once=True,
@@ -64,6 +65,7 @@ FORGES = (
         state=("branch",),
         settle_seconds=60,
         takes=TAKES["gh pr merge"],
+        texts=TEXTS,
         flags=FLAGS["gh pr merge"],
         target=("{pull-request}",),
         once=True,
@@ -79,6 +81,7 @@ FORGES = (
         state=("branch",),
         found=(r"(?P<url>https?://[^\s#]{1,500}#issuecomment-(?P<id>\d+))",),
         takes=TAKES["gh pr comment"],
+        texts=TEXTS,
         flags=FLAGS["gh pr comment"],
         target=("{pull-request}",),
         lookup="gh pr view {number}{where} --comments",
@@ -91,6 +94,7 @@ FORGES = (
         also=("pr.review",),
         state=("branch",),
         takes=TAKES["gh pr comment"],
+        texts=TEXTS,
         flags=FLAGS["gh pr review"],
         target=("{pull-request}",),
         lookup="gh pr view {number}{where} --json reviews",
@@ -105,6 +109,7 @@ FORGES = (
         found=(r"(?P<url>https?://[^\s/]+/[^\s/]+/[^\s/]+/issues/(?P<id>\d+))",),
         settle_seconds=60,
         takes=TAKES["gh issue create"],
+        texts=TEXTS,
         flags=FLAGS["gh issue create"],
         target=("{repository}",),
         lookup="gh issue list{where} --search TITLE --state all",
@@ -118,6 +123,7 @@ FORGES = (
         kind="message",
         found=(r"(?P<url>https?://[^\s#]{1,500}#issuecomment-(?P<id>\d+))",),
         takes=TAKES["gh pr comment"],
+        texts=TEXTS,
         flags=FLAGS["gh pr comment"],
         target=("{issue}",),
         lookup="gh issue view {number}{where} --comments",
@@ -132,6 +138,7 @@ FORGES = (
         found=(r"(?P<url>https?://[^\s/]+/[^\s/]+/[^\s/]+/releases/tag/(?P<id>\S+))",),
         refused=("^a release with the same tag name already exists",),
         takes=TAKES["gh release create"],
+        texts=TEXTS,
         flags=FLAGS["gh release create"],
         target=("{release}",),
         once=True,
@@ -145,6 +152,7 @@ FORGES = (
         also=("workflow.run", "workflow.dispatch"),
         state=("head",),
         takes=TAKES["gh workflow run"],
+        texts=TEXTS,
         flags=FLAGS["gh workflow run"],
         target=("{workflow}",),
         at=("--ref|-r",),
@@ -167,7 +175,9 @@ FORGES = (
         also=("http.post",),
         kind="http_response",
         takes=TAKES["gh api"],
+        texts=TEXTS,
         flags=FLAGS["gh api"],
+        implied=("--method=POST",),
         target=("{endpoint}",),
         at=("--hostname",),
     ),
@@ -181,6 +191,7 @@ FORGES = (
         state=("head",),
         found=(r"(?P<url>https?://\S{1,500}?/-/merge_requests/(?P<id>\d+))",),
         takes=TAKES["glab mr create"],
+        texts=TEXTS,
         flags=FLAGS["glab mr create"],
         target=("{new-pull-request}",),
         once=True,
@@ -195,6 +206,7 @@ FORGES = (
         kind="record",
         state=("branch",),
         takes=TAKES["glab mr merge"],
+        texts=TEXTS,
         flags=FLAGS["glab mr merge"],
         target=("{merge-request}",),
         once=True,

@@ -2,12 +2,13 @@
 
 What a rule's target is can be told only by whoever knows that: `--tag next` names no package. Options that stand
 before a program's words stand in `shell.options`. What is in neither table takes the next word as its value
-wherever the target does not need it, see `acted_on`.
+wherever the target does not need it, see `acted_on`. `-b|--body` are names of one option, under which it is
+compared; where a name stands alone, nobody said that it is another one's.
 """
 
 from collections.abc import Mapping
 
-__all__ = ["FLAGS", "TAKES"]
+__all__ = ["FLAGS", "TAKES", "TEXTS"]
 
 
 def _names(*lines: str) -> tuple[str, ...]:
@@ -16,38 +17,37 @@ def _names(*lines: str) -> tuple[str, ...]:
 
 TAKES: Mapping[str, tuple[str, ...]] = {
     "gh pr create": _names(
-        "-R --repo --hostname -b --body -F --body-file -t --title -T --template -a --assignee -l --label",
-        "-m --milestone -p --project -B --base -H --head -r --reviewer --recover",
+        "-R|--repo --hostname -b|--body -F|--body-file -t|--title -T|--template -a|--assignee -l|--label",
+        "-m|--milestone -p|--project -B|--base -H|--head -r|--reviewer --recover",
     ),
     "gh pr merge": _names(
-        "-R --repo --hostname -b --body -F --body-file -t --title -T --template -A --author-email",
-        "--match-head-commit --subject",
+        "-R|--repo --hostname -b|--body -F|--body-file -t|--subject -T --template -A|--author-email",
+        "--match-head-commit",
     ),
     "gh pr comment": _names(
-        "-R --repo --hostname -b --body -F --body-file -t --title -T --template",
+        "-R|--repo --hostname -b|--body -F|--body-file -t --title -T --template",
     ),
     "gh issue create": _names(
-        "-R --repo --hostname -b --body -F --body-file -t --title -T --template -a --assignee -l --label",
-        "-m --milestone -p --project --recover",
+        "-R|--repo --hostname -b|--body -F|--body-file -t|--title -T|--template -a|--assignee -l|--label",
+        "-m|--milestone -p|--project --recover",
     ),
     "gh release create": _names(
-        "-R --repo --hostname -t --title -n --notes -F --notes-file --notes-start-tag --target",
+        "-R|--repo --hostname -t|--title -n|--notes -F|--notes-file --notes-start-tag --target",
         "--discussion-category",
     ),
     "gh workflow run": _names(
-        "-R --repo --hostname -f --raw-field -F --field -r --ref",
+        "-R|--repo --hostname -f|--raw-field|@-F|@--field -r|--ref",
     ),
     "gh api": _names(
-        "-X --method -f --raw-field -F --field -H --header --input -q --jq -t --template -p --preview",
+        "-X|--method -f|--raw-field -F|--field -H|--header --input -q|--jq -t|--template -p|--preview",
         "--cache --hostname",
     ),
     "glab mr create": _names(
-        "-R --repo --hostname -g --group -t --title -d --description -a --assignee -l --label -m",
-        "--milestone -b --target-branch -s --source-branch -H --head --reviewer -i --related-issue",
+        "-R|--repo --hostname -g|--group -t|--title -d|--description -a|--assignee -l|--label -m|--milestone -b|--target-branch -s|--source-branch -H|--head --reviewer -i|--related-issue",
         "--template",
     ),
     "glab mr merge": _names(
-        "-R --repo --hostname -g --group -m --message --squash-message --sha",
+        "-R|--repo --hostname -g|--group -m|--message --squash-message --sha",
     ),
     "npm publish": _names(
         "--tag --access --otp --registry --provenance-file --auth-type --loglevel --userconfig --scope",
@@ -55,22 +55,22 @@ TAKES: Mapping[str, tuple[str, ...]] = {
         "--workspace --filter -F -C --dir --cwd --prefix --workspace-concurrency",
     ),
     "cargo publish": _names(
-        "--index --registry --token -p --package --exclude -F --features -j --jobs --target --target-dir",
+        "--index --registry --token -p|--package --exclude -F|--features -j|--jobs --target --target-dir",
         "--manifest-path --color --config --lockfile-path -Z",
     ),
     "twine upload": _names(
-        "-r --repository --repository-url -u --username -p --password -c --comment -i --identity",
+        "-r|--repository --repository-url -u|--username -p|--password -c|--comment -i|--identity",
         "--sign-with --config-file --cert --client-cert",
     ),
     "uv publish": _names(
-        "--index -t --token -u --username -p --password --trusted-publishing --keyring-provider",
+        "--index -t|--token -u|--username -p|--password --trusted-publishing --keyring-provider",
         "--publish-url --check-url --config-file --default-index",
     ),
     "poetry publish": _names(
-        "-r --repository -u --username -p --password --cert --client-cert --dist-dir",
+        "-r|--repository -u|--username -p|--password --cert --client-cert --dist-dir",
     ),
     "gem push": _names(
-        "-k --key --host --otp -p --http-proxy --config-file --attestation",
+        "-k|--key --host --otp -p|--http-proxy --config-file --attestation",
     ),
     "docker push": _names(
         "--platform --authfile --cert-dir --compression-format --compression-level --creds --digestfile",
@@ -79,13 +79,13 @@ TAKES: Mapping[str, tuple[str, ...]] = {
     ),
     "docker buildx build": _names(
         "--add-host --allow --annotation --attest --build-arg --build-context --builder --cache-from",
-        "--cache-to --call --cgroup-parent -f --file --iidfile --label --metadata-file --network",
-        "--no-cache-filter -o --output --platform --progress --provenance --sbom --secret --set",
-        "--shm-size --ssh -t --tag --target --ulimit --cpu-period --cpu-quota -c --cpu-shares",
-        "--cpuset-cpus --cpuset-mems -m --memory --memory-swap --isolation --security-opt",
+        "--cache-to --call --cgroup-parent -f|--file --iidfile --label --metadata-file --network",
+        "--no-cache-filter -o|--output --platform --progress --provenance --sbom --secret --set",
+        "--shm-size --ssh -t|--tag --target --ulimit --cpu-period --cpu-quota -c|--cpu-shares",
+        "--cpuset-cpus --cpuset-mems -m|--memory --memory-swap --isolation --security-opt",
     ),
     "kubectl apply": _names(
-        "-f --filename -k --kustomize -l --selector --field-selector -o --output --field-manager",
+        "-f|--filename -k|--kustomize -l|--selector --field-selector -o|--output --field-manager",
         "--grace-period --timeout --template --subresource --prune-allowlist --raw --image --port -r",
         "--replicas --from --from-file --from-literal --from-env-file --type --docker-server",
         "--docker-username --docker-password --docker-email --cert --key --clusterrole --role",
@@ -96,24 +96,26 @@ TAKES: Mapping[str, tuple[str, ...]] = {
         "--aggregation-rule",
     ),
     "helm install": _names(
-        "--ca-file --cert-file --description --key-file --keyring -l --labels --name-template -o --output",
+        "--ca-file --cert-file --description --key-file --keyring -l|--labels --name-template -o|--output",
         "--password --post-renderer --post-renderer-args --repo --set --set-file --set-json --set-literal",
-        "--set-string --timeout --username -f --values --version --history-max --qps --burst-limit",
+        "--set-string --timeout --username -f|--values --version --history-max --qps --burst-limit",
     ),
     "terraform apply": _names(
-        "-var -var-file -target -replace -state -state-out -backup -lock-timeout -parallelism -exclude",
-        "-target-file -exclude-file",
+        "-var|--var -var-file|--var-file -target|--target -replace|--replace -state|--state",
+        "-state-out|--state-out -backup|--backup -lock-timeout|--lock-timeout",
+        "-parallelism|--parallelism -exclude|--exclude -target-file|--target-file",
+        "-exclude-file|--exclude-file",
     ),
     "pulumi up": _names(
-        "-c --config --config-file -m --message -p --parallel -t --target -r --replace --target-replace",
+        "-c|--config --config-file -m|--message -p|--parallel -t|--target -r --replace --target-replace",
         "--exclude --policy-pack --policy-pack-config --plan --import-file --exec-kind --refresh",
         "--remote-env --git-auth-access-token",
     ),
     "vercel": _names(
-        "-b --build-env -e --env -m --meta --regions --target -A --archive -d --scope --team --project",
+        "-b|--build-env -e|--env -m|--meta --regions --target -A --archive -d --scope --team --project",
     ),
     "netlify deploy": _names(
-        "-d --dir -m --message -a --alias -b --branch -f --functions --context --timeout -s --site",
+        "-d|--dir -m|--message -a|--alias -b|--branch -f|--functions --context --timeout -s|--site",
     ),
     "wrangler deploy": _names(
         "--name --compatibility-date --compatibility-flags --assets --site --var --define --alias",
@@ -122,13 +124,13 @@ TAKES: Mapping[str, tuple[str, ...]] = {
         "--jsx-factory --jsx-fragment --upload-source-maps",
     ),
     "fly deploy": _names(
-        "-i --image -e --env -s --strategy --dockerfile --build-arg --build-secret --build-target",
-        "--image-label --label -r --region --primary-region --regions --exclude-regions --vm-size",
+        "-i|--image -e|--env -s --strategy --dockerfile --build-arg --build-secret --build-target",
+        "--image-label --label -r|--region --primary-region --regions --exclude-regions --vm-size",
         "--vm-memory --vm-cpus --vm-cpu-kind --wait-timeout --release-command-timeout --lease-timeout",
         "--max-unavailable --file-local --file-secret --file-literal --signal --volume-initial-size",
     ),
     "firebase deploy": _names(
-        "--only --except -m --message --config -p --public",
+        "--only --except -m|--message --config -p|--public",
     ),
     "gcloud deploy": _names(
         "--image --source --service-account --set-env-vars --update-env-vars --remove-env-vars",
@@ -141,54 +143,53 @@ TAKES: Mapping[str, tuple[str, ...]] = {
         "--delivery-pipeline --to-target --service-directory-service --appyaml",
     ),
     "ansible-playbook": _names(
-        "-i --inventory --inventory-file -l --limit -e --extra-vars -t --tags --skip-tags -u --user -c",
-        "--connection -T --timeout -f --forks -M --module-path --private-key --key-file --ssh-common-args",
+        "-i|--inventory|--inventory-file -l|--limit -e|--extra-vars -t|--tags --skip-tags -u|--user -c|--connection -T|--timeout -f|--forks -M|--module-path --private-key|--key-file --ssh-common-args",
         "--ssh-extra-args --sftp-extra-args --scp-extra-args --become-method --become-user --vault-id",
         "--vault-password-file --vault-pass-file --start-at-task --become-password-file",
         "--connection-password-file",
     ),
     "stripe create": _names(
-        "-d --data -e --expand -i --idempotency -v --stripe-version -s --stripe-account",
-        "--stripe-account-id",
+        "-d|--data -e|--expand -i|--idempotency -v|--stripe-version --stripe-account",
+        "--stripe-account-id --file --*",
     ),
 }
 
 FLAGS: Mapping[str, tuple[str, ...]] = {
     "gh pr create": _names(
-        "-d --draft -f --fill --fill-first --fill-verbose --no-maintainer-edit -e --editor",
+        "-d|--draft -f|--fill --fill-first --fill-verbose --no-maintainer-edit -e|--editor",
     ),
     "gh pr merge": _names(
-        "-m --merge -r --rebase -s --squash -d --delete-branch --admin --auto --disable-auto",
+        "-m|--merge -r|--rebase -s|--squash -d|--delete-branch --admin --auto --disable-auto",
     ),
     "gh pr comment": _names(
-        "-e --editor -w --web --edit-last --create-if-none --delete-last",
+        "-e|--editor -w|--web --edit-last --create-if-none --delete-last",
     ),
     "gh pr review": _names(
-        "-a --approve -c --comment -r --request-changes",
+        "-a|--approve -c|--comment -r|--request-changes",
     ),
     "gh issue create": _names(
-        "-e --editor -w --web",
+        "-e|--editor -w|--web",
     ),
     "gh release create": _names(
-        "-p --prerelease --generate-notes --latest --verify-tag --notes-from-tag --fail-on-no-commits",
+        "-p|--prerelease --generate-notes --latest --verify-tag --notes-from-tag --fail-on-no-commits",
     ),
     "gh workflow run": _names(
         "--json",
     ),
     "gh api": _names(
-        "-i --include --paginate --slurp --silent",
+        "-i|--include --paginate --slurp --silent",
     ),
     "glab mr create": _names(
-        "-f --fill --fill-commit-body --draft --wip --push --copy-issue-labels --create-source-branch",
+        "-f|--fill --fill-commit-body --draft --wip --push --copy-issue-labels --create-source-branch",
         "--remove-source-branch --squash-before-merge --allow-collaboration --no-editor --recover",
         "--signoff",
     ),
     "glab mr merge": _names(
-        "-s --squash -r --rebase -d --remove-source-branch --when-pipeline-succeeds --auto-merge",
+        "-s|--squash -r|--rebase -d|--remove-source-branch --when-pipeline-succeeds --auto-merge",
     ),
     "npm publish": _names(
-        "-ws --workspaces --include-workspace-root -r --recursive -f --force --provenance",
-        "--ignore-scripts --json -s --silent --no-git-checks --report-summary --tolerate-republish",
+        "-ws|--workspaces --include-workspace-root -r|--recursive -f|--force --provenance",
+        "--ignore-scripts --json -s|--silent --no-git-checks --report-summary --tolerate-republish",
         "--no-git-tag-version --non-interactive --new --no-provenance --foreground-scripts -d --major",
         "--minor --patch --no-color --color --progress --no-progress --no-workspaces --embed-readme",
         "--skip-manifest-obfuscation --no-audit --no-fund",
@@ -198,57 +199,58 @@ FLAGS: Mapping[str, tuple[str, ...]] = {
         "--locked --offline --frozen -v -vv",
     ),
     "twine upload": _names(
-        "-s --sign --attestations --skip-existing --non-interactive --disable-progress-bar",
+        "-s|--sign --attestations --skip-existing --non-interactive --disable-progress-bar",
     ),
     "uv publish": _names(
-        "-n --no-cache --native-tls --offline --no-progress --no-config -v --no-attestations",
+        "-n|--no-cache --native-tls --offline --no-progress --no-config -v --no-attestations",
     ),
     "poetry publish": _names(
-        "--build --skip-existing -n --no-interaction -v -vv -vvv --no-ansi --ansi",
+        "--build --skip-existing -n|--no-interaction -v -vv -vvv --no-ansi --ansi",
     ),
     "gem push": _names(
         "-V --backtrace --norc --silent --no-http-proxy --no-verbose",
     ),
     "docker push": _names(
-        "-a --all-tags --all --disable-content-trust -p --purge --insecure --rm --remove-signatures",
+        "-a|--all-tags --all --disable-content-trust -p --purge --insecure --rm --remove-signatures",
         "--tls-verify --force-compression --compress",
     ),
     "docker buildx build": _names(
-        "--push --load --pull --no-cache -q --check -D --debug --rm --squash",
+        "--push --load --pull --no-cache -q --check -D|--debug --rm --squash",
     ),
     "docker-compose push": _names(
         "--ignore-push-failures --include-deps",
     ),
     "kubectl apply": _names(
-        "--all -A --all-namespaces --force --force-conflicts --ignore-not-found -i --now --interactive",
-        "--overwrite --prune -R --recursive --server-side --show-managed-fields --openapi-patch --wait",
+        "--all -A|--all-namespaces --force --force-conflicts --ignore-not-found -i --now --interactive",
+        "--overwrite --prune -R|--recursive --server-side --show-managed-fields --openapi-patch --wait",
         "--edit --save-config --windows-line-endings --append-hash --allow-missing-template-keys",
         "--cascade --validate --global-default --insecure-skip-tls-verify --match-server-version",
         "--disable-compression --warnings-as-errors",
     ),
     "helm install": _names(
         "--atomic --create-namespace --dependency-update --devel --disable-openapi-validation",
-        "--enable-dns --force -g --generate-name --hide-notes --hide-secret --no-hooks",
+        "--enable-dns --force -g|--generate-name --hide-notes --hide-secret --no-hooks",
         "--insecure-skip-tls-verify --pass-credentials --plain-http --render-subchart-notes --replace",
         "--skip-crds --skip-schema-validation --take-ownership --verify --wait --wait-for-jobs",
-        "--cleanup-on-fail -i --install --reset-values --reset-then-reuse-values --reuse-values",
+        "--cleanup-on-fail -i|--install --reset-values --reset-then-reuse-values --reuse-values",
         "--rollback-on-failure --force-conflicts --force-replace --server-side",
     ),
     "terraform apply": _names(
-        "-auto-approve -compact-warnings -destroy -refresh-only -json -no-color -input -lock -refresh",
+        "-auto-approve|--auto-approve -destroy|--destroy -refresh-only|--refresh-only",
+        "-compact-warnings -json -no-color|--no-color -input|--input -lock|--lock -refresh|--refresh",
         "-concise -show-sensitive -consolidate-warnings -allow-deferral",
     ),
     "pulumi up": _names(
-        "--skip-preview -f -d --debug --diff -j --json --suppress-outputs --suppress-progress",
+        "-f|--skip-preview -d|--debug -y|--yes --diff -j|--json --suppress-outputs --suppress-progress",
         "--continue-on-error --expect-no-changes --config-path --secrets-provider --show-config",
         "--non-interactive --strict --remote",
     ),
     "vercel": _names(
-        "--prod -f --force --with-cache -p --public -n --no-clipboard --no-wait --prebuilt --skip-domain",
-        "-l --logs -y --guidance",
+        "--prod -f|--force --with-cache -p|--public -n|--no-clipboard --no-wait --prebuilt --skip-domain",
+        "-l|--logs -y --guidance",
     ),
     "netlify deploy": _names(
-        "-p --prod --prod-if-unlocked --build --no-build --skip-functions-cache -o --open -j --json",
+        "-p|--prod --prod-if-unlocked --build --no-build --skip-functions-cache -o|--open -j|--json",
         "--trigger --draft --upload-source-zip",
     ),
     "wrangler deploy": _names(
@@ -260,7 +262,7 @@ FLAGS: Mapping[str, tuple[str, ...]] = {
         "--auto-confirm --smoke-checks --dns-checks --depot --buildkit",
     ),
     "firebase deploy": _names(
-        "-f --force --non-interactive --json --interactive",
+        "-f|--force --non-interactive --json --interactive",
     ),
     "gcloud deploy": _names(
         "--allow-unauthenticated --no-allow-unauthenticated --async --no-traffic --promote --no-promote",
@@ -269,7 +271,20 @@ FLAGS: Mapping[str, tuple[str, ...]] = {
         "--user-output-enabled --retry --no-retry --ignore-file",
     ),
     "ansible-playbook": _names(
-        "-b --become -k --ask-pass -K --ask-become-pass -J --ask-vault-pass -D --diff -v -vv -vvv -vvvv",
+        "-b|--become -k|--ask-pass -K|--ask-become-pass -J|--ask-vault-pass -D|--diff -v -vv -vvv -vvvv",
         "--step --force-handlers --flush-cache --list-tags",
     ),
+    "stripe create": _names(
+        "-c|--confirm -s|--show-headers --live --dark-style --dry-run",
+    ),
 }
+
+TEXTS: tuple[str, ...] = _names(
+    "--body --title --subject --message --notes --description --comment --label --labels --assignee --milestone",
+    "--reviewer --base --head --ref --target-branch --source-branch --repo --group --hostname --method --header",
+    "--jq --namespace --context --kube-context --selector --registry --access --tag --otp --workspace --filter",
+    "--username --password --token --repository --stack --project --region --zone --site --alias --limit --tags",
+    "--project-name --app --data --expand --idempotency --stripe-version --stripe-account --timeout --bcc --cc",
+    "--squash-message --raw-field --var --set --set-string --set-literal",
+)
+"""Options, by their longest names, whose values are what they say: no file that is sent, but behind an `@`."""

@@ -1,6 +1,6 @@
 """Requests over HTTP, mails and payments."""
 
-from counterfoil.server.hooks.rules.defaults.options import TAKES
+from counterfoil.server.hooks.rules.defaults.options import FLAGS, TAKES, TEXTS
 from counterfoil.server.hooks.rules.rule import CommandRule
 
 __all__ = ["REQUESTS"]
@@ -42,6 +42,7 @@ REQUESTS = (
     CommandRule(
         program="mail",
         needs=("-s", "--subject"),
+        texts=TEXTS,
         action="email.send",
         also=("mail.send",),
         kind="message",
@@ -55,7 +56,9 @@ REQUESTS = (
         kind="transaction",
         found=('"id": "(?P<id>(?:ch|pi|py|re|tr|po|in|sub)_[A-Za-z0-9]+)"',),
         takes=TAKES["stripe create"],
+        texts=TEXTS,
+        flags=FLAGS["stripe create"],
         target=("{service}", "*"),
-        at=("--stripe-account|-s",),
+        at=("--stripe-account",),
     ),
 )
