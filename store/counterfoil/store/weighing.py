@@ -209,79 +209,50 @@ async def barriers_of(
     """
     if state_of(operation, now).is_settled:
         return NO_BARRIERS, NO_AUTHORITY
-    try:
-        return await _barriers_of(
-            connection,
-            operation,
-            run=run,
-            policy=policy,
-            principal=principal,
-            today=today,
-            now=now,
-            benches=benches,
-        )
-    except BodyDamaged:
-        gap = await gap_in(connection, operation.namespace, operation.run, policy.history_lost_at)
-        return Barriers(has_history_gap=gap(operation), is_unreadable=True), NO_AUTHORITY
-
-
-async def _barriers_of(
-    connection: Connection,
-    operation: Operation,
-    *,
-    run: Run | None,
-    policy: Policy,
-    principal: str,
-    today: Mapping[str, Json] | None,
-    now: Instant,
-    benches: dict[tuple[str | None, ...], Bench] | None,
-) -> tuple[Barriers, Authority]:
-    """Tell what stands in the way of an operation that is not settled.
-
-    Raises:
-        BodyDamaged: a context or the args that it is weighed upon.
-    """
     namespace = operation.namespace
-    recorded = None if run is None else run.context
-    if recorded is None and operation.newest is not None:
-        recorded = operation.newest.context
-    recorded_context = await context_of(connection, namespace, recorded)
-    today = await today_of(connection, namespace, run, operation, today, recorded=recorded_context)
     gap = await gap_in(connection, namespace, operation.run, policy.history_lost_at)
     barriers = Barriers(has_history_gap=gap(operation))
-    if today is not None and recorded is not None:
-        drifts = compare_contexts(recorded_context, today, policy.drift)
-        is_blocked = any(drift.drift_class == "block" for drift in drifts)
-        barriers = replace(barriers, is_blocked_by_drift=is_blocked)
-    if not (
-        policy.requires_grant(operation.description)
-        or is_out_of_attempts(operation)
-        or barriers != NO_BARRIERS
-    ):
-        return barriers, NO_AUTHORITY
-    place = (operation.run, recorded, operation.asked_context)
-    bench = None if benches is None else benches.get(place)
-    if bench is None:
-        bench = await set_up_bench(
-            connection,
-            namespace=namespace,
-            policy=policy,
-            run=operation.run,
-            run_context=recorded,
-            principal=principal,
-            today=today,
+    try:
+        recorded = None if run is None else run.context
+        if recorded is None and operation.newest is not None:
+            recorded = operation.newest.context
+        recorded_context = await context_of(connection, namespace, recorded)
+        today = await today_of(connection, namespace, run, operation, today, recorded=recorded_context)
+        if today is not None and recorded is not None:
+            drifts = compare_contexts(recorded_context, today, policy.drift)
+            is_blocked = any(drift.drift_class == "block" for drift in drifts)
+            barriers = replace(barriers, is_blocked_by_drift=is_blocked)
+        if not (
+            policy.requires_grant(operation.description)
+            or is_out_of_attempts(operation)
+            or barriers != NO_BARRIERS
+        ):
+            return barriers, NO_AUTHORITY
+        place = (operation.run, recorded, operation.asked_context)
+        bench = None if benches is None else benches.get(place)
+        if bench is None:
+            bench = await set_up_bench(
+                connection,
+                namespace=namespace,
+                policy=policy,
+                run=operation.run,
+                run_context=recorded,
+                principal=principal,
+                today=today,
+            )
+            if benches is not None:
+                benches[place] = bench
+        args = None
+        if any(grant.constraints for grant in bench.grants) and operation.description.args_digest is not None:
+            text = await read_body(connection, operation, operation.description.args_digest)
+            args = None if text is None else json.loads(text)
+        facts = await authority_facts(
+            connection, bench, operation=operation.id, described=operation.description, args=args
         )
-        if benches is not None:
-            benches[place] = bench
-    args = None
-    if any(grant.constraints for grant in bench.grants) and operation.description.args_digest is not None:
-        text = await read_body(connection, operation, operation.description.args_digest)
-        args = None if text is None else json.loads(text)
-    facts = await authority_facts(
-        connection, bench, operation=operation.id, described=operation.description, args=args
-    )
-    authority = weigh(operation, facts, now=now)
-    return authority.lifted(barriers, gap_at=policy.history_lost_at), authority
+        authority = weigh(operation, facts, now=now)
+        return authority.lifted(barriers, gap_at=policy.history_lost_at), authority
+    except BodyDamaged:
+        return Barriers(has_history_gap=barriers.has_history_gap, is_unreadable=True), NO_AUTHORITY
 
 
 def authority_shown(authority: Authority) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct, field
 
 from counterfoil.server.hooks.files import digest_of_text
+from counterfoil.server.hooks.fitting import subcommands
 from counterfoil.server.hooks.rules.rule import CommandRule
 from counterfoil.server.hooks.shell.options import Parsed, folders_of, one_of, parsed, values_before
 from counterfoil.server.hooks.shell.secret_words import is_secret_name, told_words
@@ -152,21 +153,19 @@ def parsed_by(invocation: Invocation, rule: CommandRule) -> Parsed:
     return Parsed(operands=operands or (found.doubtful if needs_one else ()), options=found.options)
 
 
-def _verbs(invocation: Invocation, rule: CommandRule) -> list[str]:
-    takes = values_before(invocation.program)
-    plain = parsed(invocation.words[1:], takes=takes).operands
-    return [word.text for word in plain if not word.text.startswith("+")][: len(rule.words)]
+def acted_on(
+    invocation: Invocation, rule: CommandRule, options: Parsed, *, state: Mapping[str, str]
+) -> ActedOn:
+    """Tell what an effect of a rule acts on, by its words as `parsed_by` took them apart.
 
-
-def acted_on(invocation: Invocation, rule: CommandRule, *, state: Mapping[str, str]) -> ActedOn:
-    """Tell what an effect of a rule acts on; `state` is what was read of where it runs."""
-    options, verbs = parsed_by(invocation, rule), _verbs(invocation, rule)
+    `state` is what was read of where it runs.
+    """
     folder = invocation.folder
     for word in options.values(*folders_of(invocation.program)):
         folder = within(folder, word)
     scene = Scene(
         program=invocation.program,
-        verbs=verbs,
+        verbs=[word.text for word in subcommands(invocation)[: len(rule.words)]],
         operands=options.operands,
         options=options,
         folder=None if invocation.is_elsewhere else folder,

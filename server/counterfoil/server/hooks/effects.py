@@ -149,21 +149,20 @@ def effects_of(script: Script, rules: EffectRules) -> tuple[Effect, ...]:
             raise TooMuch(f"a command of more than {_MOST_EFFECTS} effects")
         is_known = is_known and (effect is not None or leaves_alone(invocation))
         note_made(invocation, made)
-    return tuple(found) or _of_errors(script, rules)
+    return tuple(found) or _of_errors(whole, rules)
 
 
-def _of_errors(script: Script, rules: EffectRules) -> tuple[Effect, ...]:
+def _of_errors(whole: _Whole, rules: EffectRules) -> tuple[Effect, ...]:
     """Give the effect that may be in what is no shell script: all words of a rule stand on one line of it.
 
     Mostly a shell refuses such a command, and says so; the grammar here may also be behind a shell's.
     """
-    for text in script.unread:
+    for text in whole.script.unread:
         for line in _BETWEEN_COMMANDS.split(text):
             rule = rule_in(line, rules)
             if rule is not None:
                 call = {"unread": digest_of_text(text)}
-                others = [_canonical(part) for part in script.invocations]
-                return (_unknown(rule, {"of": call, "in": others}, call),)
+                return (_unknown(rule, {"of": call, "in": whole.programs}, call),)
     return ()
 
 
@@ -233,7 +232,7 @@ def _effect(
             from counterfoil.server.hooks.sent_state import read_states
 
             states = read_states(rule.state, invocation, operands=options.operands)
-        acted = acted_on(invocation, rule, state=states or {})
+        acted = acted_on(invocation, rule, options, state=states or {})
         files = _files(words, rule, invocation, made, folder=acted.folder)
         takes = frozenset() if rule.words else values_before(invocation.program)
         given = (text for text in call["words"][1 + len(rule.words) :] if isinstance(text, str))
@@ -274,9 +273,7 @@ def _effect(
         if made_from:
             beside["from"] = made_from
     pushed = told.get("pushed")
-    by_ref = (
-        pushed.by_ref if pushed is not None and told.get("is_readable", True) and len(pushed.refs) > 1 else ()
-    )
+    by_ref = pushed.by_ref if pushed is not None and told["is_readable"] and len(pushed.refs) > 1 else ()
     pieces = tuple(
         _made(told | {"pushed": one} | _of_push(one, is_known=told["is_known"]), beside) for one in by_ref
     )
