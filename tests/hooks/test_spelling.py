@@ -4,25 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from counterfoil.server.hooks.call import Call, call_of, former_identities_of, identity_of
-from counterfoil.server.hooks.event import HookEvent
+from counterfoil.server.hooks.call import former_identities_of, identity_of
 from counterfoil.server.hooks.rules.defaults import merged
 from counterfoil.server.hooks.rules.reading import read_rules
-from counterfoil.server.hooks.rules.rule import NO_RULES
 from counterfoil.store.domain.commands import BeginOperation
 from hooks.client import Client, claude_result, client, git
+from hooks.commands import RULES, call, lay
 from hooks.test_calls import agent
 
 __all__ = ["client"]
-
-RULES = merged(NO_RULES)
-
-
-def call(command: str, folder: Path | str, *, rules=RULES) -> Call:
-    told = {"command": command}
-    found = call_of(HookEvent(name="PreToolUse", folder=str(folder), tool="Bash", input=told), rules)
-    assert found is not None, command
-    return found
 
 
 def key(command: str, folder: Path | str, *, rules=RULES) -> str:
@@ -32,18 +22,17 @@ def key(command: str, folder: Path | str, *, rules=RULES) -> str:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A clone of a repository at a forge, with a manifest, a chart, and a file with the name of a value."""
-    folder = tmp_path_factory.mktemp("project")
-    for path, text in {
-        "d.yaml": "a: 1",
-        "c/Chart.yaml": "name: c",
-        "x": "text",
-        "a.tfvars": "a = 1",
-        ".git/HEAD": "ref: refs/heads/fix\n",
-        ".git/config": '[remote "origin"]\n\turl = git@github.com:me/w.git\n',
-    }.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text)
-    return folder
+    return lay(
+        tmp_path_factory.mktemp("project"),
+        {
+            "d.yaml": "a: 1",
+            "c/Chart.yaml": "name: c",
+            "x": "text",
+            "a.tfvars": "a = 1",
+            ".git/HEAD": "ref: refs/heads/fix\n",
+            ".git/config": '[remote "origin"]\n\turl = git@github.com:me/w.git\n',
+        },
+    )
 
 
 SAME = [

@@ -8,51 +8,43 @@ from pathlib import Path
 import pytest
 
 from counterfoil.server.hooks.acted_on_readers import READERS
-from counterfoil.server.hooks.call import Call, call_of, former_identities_of, identity_of
-from counterfoil.server.hooks.event import HookEvent
+from counterfoil.server.hooks.call import former_identities_of, identity_of
 from counterfoil.server.hooks.files import text_of
 from counterfoil.server.hooks.packages import package_in
 from counterfoil.server.hooks.repository import repository_of_address
 from counterfoil.server.hooks.rules.defaults import DEFAULT_RULES, merged
 from counterfoil.server.hooks.rules.reading import RuleProblem, read_rules
-from counterfoil.server.hooks.rules.rule import NO_RULES, TARGETS
+from counterfoil.server.hooks.rules.rule import TARGETS
 from counterfoil.server.hooks.shell.options import parsed
 from counterfoil.server.hooks.shell.words import Word
 from hooks.client import Client, claude_result, client, git
+from hooks.commands import call, lay
 
 __all__ = ["client"]
-
-RULES = merged(NO_RULES)
-
-
-def call(command: str, folder: Path | str, *, rules=RULES) -> Call:
-    told = {"command": command}
-    found = call_of(HookEvent(name="PreToolUse", folder=str(folder), tool="Bash", input=told), rules)
-    assert found is not None, command
-    return found
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a manifest of each kind, a branch and a remote at a forge."""
-    folder = tmp_path_factory.mktemp("project")
-    for path, text in {
-        "package.json": '{"name": "@me/site", "version": "1.2.0"}',
-        "packages/cli/package.json": '{"name": "cli", "version": "2.0.0"}',
-        "Cargo.toml": '[workspace]\nmembers = ["x"]\n[package]\nname = "crab"  # one\nversion = \'0.1.0\'\n',
-        "crates/leg/Cargo.toml": '[package]\nname = "leg"\nversion.workspace = true\n[a.b]\nversion = "9"\n',
-        "pyproject.toml": '[tool.x]\nname = "no"\n[project]\nname = "snake"\nversion = "3.0"\n',
-        "dist/Snake_Oil-3.0-py3-none-any.whl": "",
-        "dist/snake_oil-3.0.tar.gz": "",
-        "dist/snake_oil-3.0.tar.gz.asc": "",
-        ".git/HEAD": "ref: refs/heads/feature/x\n",
-        ".git/config": '[core]\n\tbare = false\n[remote "fork"]\n\turl = https://github.com/other/site\n'
-        '[remote "origin"]\n\turl = git@github.com:me/site.git\n[branch "x"]\n\turl = z\n',
-        "home/.kube/config": "current-context: prod-cluster\n",
-    }.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text)
-    return folder
+    return lay(
+        tmp_path_factory.mktemp("project"),
+        {
+            "package.json": '{"name": "@me/site", "version": "1.2.0"}',
+            "packages/cli/package.json": '{"name": "cli", "version": "2.0.0"}',
+            "Cargo.toml": '[workspace]\nmembers = ["x"]\n'
+            "[package]\nname = \"crab\"  # one\nversion = '0.1.0'\n",
+            "crates/leg/Cargo.toml": '[package]\nname = "leg"\nversion.workspace = true\n'
+            '[a.b]\nversion = "9"\n',
+            "pyproject.toml": '[tool.x]\nname = "no"\n[project]\nname = "snake"\nversion = "3.0"\n',
+            "dist/Snake_Oil-3.0-py3-none-any.whl": "",
+            "dist/snake_oil-3.0.tar.gz": "",
+            "dist/snake_oil-3.0.tar.gz.asc": "",
+            ".git/HEAD": "ref: refs/heads/feature/x\n",
+            ".git/config": '[core]\n\tbare = false\n[remote "fork"]\n\turl = https://github.com/other/site\n'
+            '[remote "origin"]\n\turl = git@github.com:me/site.git\n[branch "x"]\n\turl = z\n',
+            "home/.kube/config": "current-context: prod-cluster\n",
+        },
+    )
 
 
 @pytest.mark.parametrize(
