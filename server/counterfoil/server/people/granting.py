@@ -1,6 +1,5 @@
 """What a person permits: `grant` and `requests`. Without proof of a person a grant is kept as a request."""
 
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ from msgspec.structs import replace
 
 from counterfoil.server.people import rendering as show
 from counterfoil.server.people.advice import advice
+from counterfoil.server.people.durations import duration
 from counterfoil.server.people.output import as_json_text, tell, write, write_json
 from counterfoil.server.people.person import (
     SECRET_FILE_VARIABLE,
@@ -25,28 +25,13 @@ from counterfoil.store.domain.untrusted import escape_untrusted
 if TYPE_CHECKING:
     from counterfoil.store.journal import Journal
 
-__all__ = ["Duration", "grant", "requests", "with_journal"]
+__all__ = ["grant", "requests", "with_journal"]
 
-_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _CLAIM = (
     "counterfoil: no terminal and no operator's secret, so nobody was shown to be a person: nothing is "
     "permitted, this is kept as a request"
 )
 _SHOWN = 1_500
-
-
-class Duration(click.ParamType[float, Any]):
-    """A duration as a person writes it, in seconds."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd])", str(value).strip())
-        if match is None:
-            self.fail(f"{value!r} is no duration: 90s, 15m, 2h or 7d", param, ctx)
-        return float(match[1]) * _UNITS[match[2]]
 
 
 @teaching_command(
@@ -69,7 +54,7 @@ class Duration(click.ParamType[float, Any]):
     metavar="CONSTRAINT",
     help="Only where args hold it: 'args.amount <= 100', 'args.currency == \"EUR\"'. May be repeated.",
 )
-@click.option("--for", "lasts", type=Duration(), metavar="DURATION", help="It ends after 90s, 15m, 2h, 7d.")
+@click.option("--for", "lasts", type=duration, metavar="DURATION", help="It ends after 90s, 15m, 2h, 7d.")
 @click.option("--until", metavar="TIME", help="It ends then: 2026-11-29T17:00:00Z.")
 @click.option("--from", "from_", metavar="TIME", help="It begins then.")
 @click.option(

@@ -6,7 +6,8 @@ import click
 
 from counterfoil.server.bearer_tokens import new_bearer_token, token_digest
 from counterfoil.server.people import rendering as show
-from counterfoil.server.people.granting import Duration, with_journal
+from counterfoil.server.people.durations import duration
+from counterfoil.server.people.granting import with_journal
 from counterfoil.server.people.output import tell, write, write_json
 from counterfoil.server.people.person import (
     SECRET_FILE_VARIABLE,
@@ -64,7 +65,7 @@ def token() -> None:
     type=click.Choice([*_SHORT, *SCOPES]),
     help="read, write, or approve (its client's user may answer for a person). May be repeated.",
 )
-@click.option("--for", "lasts", type=Duration(), metavar="DURATION", help="It ends after 90s, 15m, 2h, 7d.")
+@click.option("--for", "lasts", type=duration, metavar="DURATION", help="It ends after 90s, 15m, 2h, 7d.")
 @_secret_file
 def new(
     request: Request,
