@@ -56,6 +56,19 @@ async def test_another_journal_gives_the_same_id_and_the_same_key(tmp_path: Path
     assert len(found[0][0]) == 23
 
 
+@pytest.mark.parametrize("field", ["action", "target"])
+@pytest.mark.parametrize("text", ["\0", "\0mail.send"])
+async def test_what_a_journal_would_take_for_no_text_is_refused_by_its_name(
+    tmp_path: Path, field: str, text: str
+) -> None:
+    async with open_desk(tmp_path) as desk:
+        with pytest.raises(InvalidArgument) as refused:
+            await desk.begin(**{field: text})
+        assert refused.value.recorded is False
+        assert "NUL" in refused.value.message
+        assert words(await desk.begin()) == "perform first_attempt"
+
+
 async def test_nothing_crosses_namespaces(tmp_path: Path) -> None:
     clock = FakeClock()
     async with open_desk(tmp_path, clock=clock) as desk:

@@ -197,6 +197,10 @@ class Preparer(Struct, frozen=True):
         self, action: str, target: str | None, args: Mapping[str, Json] | None, payload: Json, bodies: Bodies
     ) -> Description:
         """Prepare what the effect is."""
+        for name, said in (("action", action), ("target", target)):
+            # SQL reads such a text as an empty one: no row keeps it as an action, no grant as a target.
+            if said is not None and said.strip().startswith("\0"):
+                raise InvalidArgument(name, "begins with the character NUL", accepted="text without it")
         clean_action = self.text(action, name="action")
         if clean_action is None:
             raise InvalidArgument(
