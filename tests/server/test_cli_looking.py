@@ -350,6 +350,23 @@ def test_an_operation_id_is_never_broken_or_cut(
     assert operation in cli("find", "--state", "in_doubt").out
 
 
+def test_the_name_of_a_conversations_run_is_whole_at_80_columns(
+    cli: CommandLine, journal: Path, tmp_path: Path
+) -> None:
+    run, target = "conversation/0b1c2d3e-1234-5678-9abc-0123456789ab", "https://example.org/me/site.git main"
+
+    async def fill() -> None:
+        clock = FakeClock(time.time_ns() // 1_000, boot=None)
+        async with open_desk(tmp_path, clock=clock) as desk:
+            await Desk(desk.journal, clock, run=run, key="git.push:main").begin(target=target)
+
+    anyio.run(fill)
+    alone = ("--journal", str(tmp_path / "journal.db"))
+    assert run in cli("runs", *alone).out
+    found = cli("find", *alone).out
+    assert [name for name in (run, "git.push:main", "email.send") if name not in found] == []
+
+
 def test_stored_markup_is_shown_as_it_is(cli: CommandLine, journal: Path) -> None:
     out = cli("show", *ALICE).out
     assert "[bold red]x[/bold red]" in out

@@ -14,7 +14,7 @@ from counterfoil.server.people.criteria import spec
 from counterfoil.server.people.deciding import close, reconcile
 from counterfoil.server.people.doctor import doctor
 from counterfoil.server.people.ending import finish, release
-from counterfoil.server.people.granting import grant, requests
+from counterfoil.server.people.granting import grant
 from counterfoil.server.people.health import check
 from counterfoil.server.people.hooking import hook
 from counterfoil.server.people.installing import install, uninstall
@@ -22,6 +22,7 @@ from counterfoil.server.people.keeping import backup, migrate, prune, restore
 from counterfoil.server.people.looking import find, plan, runs, show
 from counterfoil.server.people.moving import export, import_
 from counterfoil.server.people.output import prepare_streams, tell, write_json
+from counterfoil.server.people.permissions import requests
 from counterfoil.server.people.proving import verify
 from counterfoil.server.people.relaying import gateway
 from counterfoil.server.people.request import Request
