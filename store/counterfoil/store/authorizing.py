@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from counterfoil.store.damaged_rows import refuse_damaged
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.canonical import canonical_json
 from counterfoil.store.domain.commands import (
@@ -39,7 +40,7 @@ from counterfoil.store.presenting import without_none
 from counterfoil.store.presenting_authority import grant_shown, outlook_head, request_shown, who
 from counterfoil.store.protocol import Connection
 from counterfoil.store.requesting import MOST_LISTED, Requesting
-from counterfoil.store.rows import refuse_damaged, run_from_row
+from counterfoil.store.rows import run_from_row
 from counterfoil.store.viewing import Viewer, safe
 from counterfoil.store.weighing import (
     configured,

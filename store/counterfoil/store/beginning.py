@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from counterfoil.store.comparing import hides_the_same
 from counterfoil.store.contexts import PreparedContext, context_from, drift_shown
+from counterfoil.store.damaged_rows import misled, refuse_lost, rows_are_gone
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.begin import BeginFacts, BeginGiven
 from counterfoil.store.domain.context import Drift, compare_contexts
@@ -32,14 +33,7 @@ from counterfoil.store.resolving import (
     read_body,
     warnings_of_others,
 )
-from counterfoil.store.rows import (
-    load_operation,
-    load_operations,
-    misled,
-    refuse_lost,
-    rows_are_gone,
-    run_from_row,
-)
+from counterfoil.store.rows import load_operation, load_operations, run_from_row
 from counterfoil.store.viewing import Viewer, damage_warning, damaged_shown
 from counterfoil.store.weighing import authority_facts, authority_shown, context_of, set_up_bench, today_of
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from counterfoil.store.damaged_rows import refuse_damaged, refuse_lost
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.closing import compensate
 from counterfoil.store.domain.commands import Caller, Criterion, ReceiptGiven
@@ -20,7 +21,7 @@ from counterfoil.store.errors import BodyDamaged, InvalidArgument
 from counterfoil.store.preparing import Bodies, Reference
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import criteria_of, operation_or_fault
-from counterfoil.store.rows import refuse_damaged, refuse_lost, run_from_row
+from counterfoil.store.rows import run_from_row
 from counterfoil.store.viewing import Viewer, party_of
 from counterfoil.store.writing import Change, RunPlace, caller_text, carry_out
 

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from counterfoil.store.arrivals import arrived_beside
+from counterfoil.store.damaged_rows import misled
 from counterfoil.store.domain.commands import Caller, Json
 from counterfoil.store.domain.events import EventKind
 from counterfoil.store.domain.instants import Instant, Reading, rfc3339
@@ -20,7 +21,7 @@ from counterfoil.store.preparing import Preparer
 from counterfoil.store.presenting import Presenter, body_damaged, body_gone, body_shown, without_none
 from counterfoil.store.protocol import Connection, Database, Row
 from counterfoil.store.resolving import read_body
-from counterfoil.store.rows import load_operations, misled, run_from_row
+from counterfoil.store.rows import load_operations, run_from_row
 from counterfoil.store.weighing import authority_shown, barriers_of
 
 __all__ = [
