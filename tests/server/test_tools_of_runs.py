@@ -20,12 +20,12 @@ from counterfoil.store.domain.commands import (
     Spec,
     Undo,
 )
-from counterfoil.store.errors import InvalidArgument, TooLarge
+from counterfoil.store.errors import Ambiguous, InvalidArgument, TooLarge
 from counterfoil.store.limits import Limits
 from counterfoil.tools.arguments import take_arguments
 from counterfoil.tools.catalogue import ALL_TOOLS
 from fake_journal import FakeJournal
-from journals import FakeClock
+from journals import AGENT, Desk, FakeClock, open_test_journal
 from scenarios.servers import Server
 from server.test_tools_on_a_journal import session
 
@@ -331,6 +331,20 @@ async def test_the_last_checkpoint_of_every_open_step_comes_back_in_the_plan(tmp
             }
         page = await there.call("resume_plan", run=RUN, include="all")
         assert ["checkpoint" in step for step in page["steps"]] == [True, True, True, False]
+
+
+async def test_progress_of_an_attempt_without_its_operation_prolongs_nothing(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_test_journal(tmp_path, clock=clock) as journal:
+        desk = Desk(journal, clock, run=RUN, key="mail")
+        begun = await desk.begin(lease_seconds=60)
+        for run, named in ((RUN, [begun["operation"]]), ("another", [])):
+            await journal.begin_run(BeginRun(run=run), AGENT)
+            with pytest.raises(Ambiguous) as refused:
+                await journal.record_progress(RecordProgress(ref=OperationRef(run=run), attempt=1), AGENT)
+            assert [candidate.split()[0] for candidate in refused.value.candidates] == named
+            assert refused.value.recorded is False
+        assert (await desk.check())["retry_at"] == begun["send_before"]
 
 
 async def test_long_checkpoints_leave_room_for_every_step_of_the_plan(tmp_path: Path) -> None:

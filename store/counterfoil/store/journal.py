@@ -539,7 +539,9 @@ class Journal:
         given = prepare_progress(command, prepare=self._prepare, bodies=bodies)
         caller = self._prepare.caller(caller)
         ref = command.ref
-        if ref.operation is None and ref.key is None and ref.run is not None:
+        # An attempt is one operation's: whoever names it wants that lease, and must not take a hold for it.
+        is_of_run = ref.operation is None and ref.key is None and command.attempt is None
+        if is_of_run and ref.run is not None:
             name = self._prepare.name(ref.run, name="run")
 
             async def on_run(connection: Connection) -> dict[str, Any]:
