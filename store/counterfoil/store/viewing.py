@@ -206,6 +206,11 @@ class Viewer(Struct, frozen=True, kw_only=True):
             entry.update(await self.doubt(connection, operation, now))
         elif operation.receipts:
             entry["receipts"] = self.present.receipts(operation.receipts, most=2)
+        if operation.checkpoint is not None and step.outlook.next != "skip":
+            # Whoever takes the step up reads the plan first, and may have to wait before a begin tells of it.
+            entry["checkpoint"] = await self.body(
+                connection, operation, operation.checkpoint, detail="checkpoint"
+            )
         undo = operation.terms.undo
         if undo is not None and step.state is State.SUCCEEDED:
             entry["undo"] = without_none(
