@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from counterfoil.store.domain.answers import GUIDANCE
+from counterfoil.store.domain.commands import BeginRun, PlanStep
 from counterfoil.store.errors import NotFound
-from journals import open_desk
+from journals import AGENT, open_desk
 
 pytestmark = pytest.mark.anyio
 
@@ -19,3 +21,76 @@ async def test_who_holds_a_receipt_of_nothing_on_record_is_not_told_to_begin_it(
                 assert "record_receipt with run, key and action" in refused.value.fix
             await desk.at("another").begin()
         assert (await desk.receipt(action="email.send"))["state"] == "succeeded"
+
+
+async def test_what_is_refused_as_unmet_says_what_is_missing_and_what_to_do_instead(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        begun = await desk.begin()
+        undo = desk.at("undo")
+        early = await undo.begin(action="email.recall", compensates=begun["operation"])
+        assert (early["next"], early["reason"]) == ("stop", "unmet")
+        assert early["warnings"] == [
+            f"only what succeeded is undone, and {begun['operation']} is in_progress"
+        ]
+        await desk.receipt(attempt=1)
+        for outcome in ("timed_out", "cancelled"):
+            closed = await desk.close(outcome)
+            assert closed["reason"] == "unmet"
+            [instead] = closed["warnings"]
+            assert (
+                f"begin_operation under a key of its own, with compensates: {begun['operation']}" in instead
+            )
+        planned = desk.at("planned")
+        await desk.journal.begin_run(
+            BeginRun(run=desk.run, plan=(PlanStep(key="planned", action="a"),)), AGENT
+        )
+        never = await planned.close("timed_out")
+        assert never["warnings"] == ["what was never attempted cannot time out: close it as cancelled"]
+        for receipt in ({"external_id": "u-1"}, {}):
+            undone = await planned.reconcile("compensated", **receipt)
+            assert undone["reason"] == "unmet"
+            assert "record its own receipt first" in undone["warnings"][0]
+        for answer in (early, closed, never, undone):
+            assert "warnings" in answer["guidance"]
+
+
+async def test_what_waits_for_other_steps_names_them(tmp_path: Path) -> None:
+    steps = [PlanStep(key=key, action=f"a.{key}") for key in ("one", "two", "done")]
+    steps.append(PlanStep(key="last", action="a.last", depends_on=("one", "done", "two")))
+    async with open_desk(tmp_path) as desk:
+        await desk.journal.begin_run(BeginRun(run=desk.run, plan=tuple(steps)), AGENT)
+        await desk.at("done").begin(action="a.done", target=None)
+        await desk.at("done").receipt(attempt=1)
+        last = desk.at("last")
+
+        async def seen() -> list[tuple[str, list[str]]]:
+            [step] = [step for step in (await desk.plan())["steps"] if step["key"] == "last"]
+            answers = [await last.begin(action="a.last", target=None), await last.check(), step]
+            return [(answer["reason"], answer["waits_for"]) for answer in answers]
+
+        assert await seen() == [("dependency", ["one", "two"])] * 3
+        await desk.at("two").close("cancelled")
+        assert await seen() == [("dependency_unmet", ["two"])] * 3
+
+
+async def test_a_lease_is_not_said_to_be_another_sessions_where_it_may_be_the_callers(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        await desk.begin()
+        held = await desk.close("cancelled")
+        assert (held["next"], held["reason"]) == ("wait", "lease_held")
+        assert "Another session" not in held["guidance"]
+        assert "if the attempt is your own, record its receipt or failure" in held["guidance"]
+
+
+def test_whoever_must_not_act_is_told_so() -> None:
+    for (verb, reason), words in GUIDANCE.items():
+        if verb in ("ask", "stop", "reconcile", "skip"):
+            assert "o not perform" in words, (verb, reason)
+
+
+def test_a_person_is_asked_by_a_tool_only_where_it_is_offered_and_only_once() -> None:
+    asking = [words for words in GUIDANCE.values() if "request_authority" in words]
+    assert len(asking) == 4
+    for words in asking:
+        assert "once, by request_authority where that tool is offered" in words
+        assert "counterfoil grant" in words

@@ -40,7 +40,7 @@ from counterfoil.store.rows import (
     rows_are_gone,
     run_from_row,
 )
-from counterfoil.store.viewing import Viewer, damage_warning, damaged_shown
+from counterfoil.store.viewing import Viewer, damage_warning, damaged_shown, keys_shown
 from counterfoil.store.weighing import authority_facts, authority_shown, context_of, set_up_bench, today_of
 
 __all__ = ["Beginning"]
@@ -317,6 +317,8 @@ class Beginning:
             answer.update(without_none({"repeat_until": self._view.present.repeat_until(operation)}))
         if "retry_at" in verdict.fields:
             answer["retry_at"] = rfc3339(verdict.fields["retry_at"])
+        if "waits_for" in verdict.fields:
+            answer["waits_for"] = keys_shown(verdict.fields["waits_for"])
         if operation is not None and verdict.next in ("reconcile", "ask"):
             answer.update(await self._view.doubt(connection, operation, now))
         if operation is not None and verdict.next == "skip":
