@@ -110,8 +110,8 @@ def test_an_output_schema_lets_further_members_and_nulls_through(tool: Any) -> N
 
 _ANSWERED = {
     "begin_operation": "operation run key state attempt idempotency_key lease_expires_at send_before "
-    "retry_at replayed receipts settled_at recorded conflict duplicates drift lookup since settle_until repeat_until "
-    "checkpoint warnings",
+    "retry_at replayed receipts settled_at recorded conflict duplicates drift lookup since settle_until "
+    "repeat_until checkpoint warnings",
     "check_operation": "operation state attempts receipts findings history",
     "resume_plan": "journal run runs counts drift criteria steps guidances complete cut next_cursor "
     "changed_meanwhile",

@@ -1,12 +1,13 @@
 """What an answer tells an agent to do is true of its case, and can be done."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from counterfoil.store.domain.answers import GUIDANCE
 from counterfoil.store.domain.commands import BeginRun, PlanStep
-from counterfoil.store.errors import NotFound
+from counterfoil.store.errors import NotFound, TooLarge
 from journals import AGENT, open_desk
 
 pytestmark = pytest.mark.anyio
@@ -94,3 +95,41 @@ def test_a_person_is_asked_by_a_tool_only_where_it_is_offered_and_only_once() ->
     for words in asking:
         assert "once, by request_authority where that tool is offered" in words
         assert "counterfoil grant" in words
+
+
+async def test_a_body_of_2000_characters_comes_back_as_it_is_and_one_of_more_by_its_digest(
+    tmp_path: Path,
+) -> None:
+    bodies: list[tuple[Any, bool]] = [
+        ("x" * 2_000, True),
+        ("x" * 2_001, False),
+        ("é" * 2_000, True),
+        ('"\n' * 1_000, True),
+        ('"\n' * 1_000 + "x", False),
+        (["x" * 1_996], True),
+        (["x" * 1_997], False),
+    ]
+    async with open_desk(tmp_path) as desk:
+        for number, (payload, is_whole) in enumerate(bodies):
+            letter = desk.at(f"letter-{number}")
+            await letter.begin(payload=payload)
+            shown = (await letter.begin(payload=payload))["recorded"]["payload"]
+            assert (shown == payload) is is_whole
+            if not is_whole:
+                assert (shown["cut"], shown["characters"]) == (True, 2_001)
+
+
+async def test_a_letter_of_just_the_limit_is_kept_whole_and_one_byte_more_is_too_large(
+    tmp_path: Path,
+) -> None:
+    letter = '"\n' * (128 * 1024)
+    async with open_desk(tmp_path) as desk:
+        with pytest.raises(TooLarge) as refused:
+            await desk.begin(payload=letter + "x")
+        assert (refused.value.field, refused.value.recorded) == ("payload", False)
+        await desk.begin(payload=letter)
+        read, offset = "", 0
+        while offset is not None:
+            page = await desk.check(detail="payload", offset=offset)
+            read, offset = read + page["content"], page.get("next_offset")
+        assert read == letter

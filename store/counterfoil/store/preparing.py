@@ -43,7 +43,7 @@ from counterfoil.store.domain.model import (
 from counterfoil.store.domain.names import fold_target, normalize_name
 from counterfoil.store.domain.receipts import ReceiptFacts
 from counterfoil.store.errors import InvalidArgument, TooLarge
-from counterfoil.store.limits import Limits
+from counterfoil.store.limits import Limits, bytes_of_body
 from counterfoil.store.redact import Redactor
 
 __all__ = ["Bodies", "Preparer", "Reference", "attempt_number", "duration"]
@@ -176,7 +176,7 @@ class Preparer(Struct, frozen=True):
         check_value(value, field=name)
         limit = self.limits.of_body(name.rsplit(".", 1)[-1])
         plain = plain_json(value, is_checked=True)
-        size = len(plain.encode())
+        size = bytes_of_body(value, plain)
         if size > limit:
             raise TooLarge(name, size=size, limit=limit, unit="bytes")
         # A body may be large, and most hold no secret: then what is stored and what was sent are one text.
