@@ -8,7 +8,7 @@ import pytest
 from counterfoil.store.domain.answers import GUIDANCE
 from counterfoil.store.domain.commands import BeginRun, PlanStep
 from counterfoil.store.errors import NotFound, TooLarge
-from journals import AGENT, open_desk
+from journals import AGENT, ANOTHER, open_desk
 
 pytestmark = pytest.mark.anyio
 
@@ -133,3 +133,47 @@ async def test_a_letter_of_just_the_limit_is_kept_whole_and_one_byte_more_is_too
             page = await desk.check(detail="payload", offset=offset)
             read, offset = read + page["content"], page.get("next_offset")
         assert read == letter
+
+
+async def test_whoever_may_send_a_body_that_held_secrets_is_told_not_to_send_placeholders(
+    tmp_path: Path,
+) -> None:
+    secret = {"api_key": "abcd1234abcd1234", "text": "hello"}
+    keyed: dict[str, Any] = {"repeat": "keyed", "key_ttl_seconds": 9_000}
+    async with open_desk(tmp_path) as desk:
+        planned = PlanStep(key="planned", action="email.send", target="planned@example.org", payload=secret)
+        await desk.journal.begin_run(BeginRun(run=desk.run, plan=(planned,)), AGENT)
+        own = desk.at("own")
+        assert "warnings" not in await own.begin(payload=secret, **keyed)
+        await own.failure("unknown")
+        plain = desk.at("plain")
+        await plain.begin(payload="hello", **keyed)
+        await plain.failure("unknown")
+        for desk_of, given, is_told in (
+            (desk.at("planned"), {}, True),
+            (own, {"payload": secret}, True),
+            (plain, {"payload": "hello"}, False),
+        ):
+            begun = await desk_of.begin(**given)
+            assert begun["next"] == "perform"
+            told = [warning for warning in begun.get("warnings", ()) if "placeholders" in warning]
+            assert bool(told) is is_told
+            assert all("never send one" in warning for warning in told)
+
+
+async def test_a_word_of_no_effect_that_does_not_count_is_told_why(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        for number, (evidence, caller, why) in enumerate(
+            [
+                (None, AGENT, "counts only with evidence"),
+                ({"status": 503}, AGENT, "a status of 5xx is none"),
+                ({"status": 422}, ANOTHER, "not known as the holder"),
+                ({"status": 422}, AGENT, None),
+            ]
+        ):
+            at = desk.at(f"k{number}")
+            await at.begin()
+            told = await at.failure("none", evidence=evidence, caller=caller)
+            assert [why is not None and why in warning for warning in told.get("warnings", ())] == (
+                [True] if why else []
+            )

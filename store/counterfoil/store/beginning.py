@@ -359,6 +359,8 @@ class Beginning:
                 warnings.append(
                     "the payload given differs from the recorded one: send the recorded one, unchanged"
                 )
+            if verdict.next == "perform" and facts.operation is not None and _is_redacted(operation):
+                warnings.append(_PLACEHOLDERS)
             warnings += await warnings_of_others(
                 connection, operation, situation.party, is_new=facts.operation is None
             )
@@ -417,6 +419,17 @@ class Beginning:
         if found.cut:
             shown.append({"cut": True, "whole": "check_operation with detail args gives what is recorded"})
         return shown
+
+
+_PLACEHOLDERS = (
+    "recorded holds placeholders ([redacted:…]) where secrets were: never send one; put the values that they "
+    "stand for in their places, and if you do not have them, do not send, but record_failure with effect none "
+    "and the evidence that nothing was sent"
+)
+
+
+def _is_redacted(operation: Operation) -> bool:
+    return operation.description.args_redacted or operation.description.payload_redacted
 
 
 def _brings_another_payload(operation: Operation, given: BeginGiven) -> bool:
