@@ -86,7 +86,7 @@ def body_shown(text: str | None, *, detail: str) -> Json:
     if text is None:
         return None
     value = value_of(text)
-    if len(text) <= BODY_SHOWN and reads_as_it_is(value):
+    if len(value if isinstance(value, str) else text) <= BODY_SHOWN and reads_as_it_is(value):
         return value
     escaped = escaped_json(value)
     if len(escaped) <= BODY_SHOWN:

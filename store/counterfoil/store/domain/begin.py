@@ -109,7 +109,7 @@ def decide_begin(given: BeginGiven, facts: BeginFacts, situation: Situation) -> 
     mentioned = tuple(f"{lookalike.operation.id} has the same {lookalike.same}" for lookalike in lookalikes)
     if operation is None:
         if given.compensates is not None and not _may_compensate(facts.original, draft.now):
-            return draft.answer("stop", "unmet")
+            return draft.answer("stop", "unmet", warnings=_not_to_undo(facts.original, draft.now))
         draft.create(
             Creation(
                 id=given.id,
@@ -194,6 +194,13 @@ def _conflicts(operation: Operation, given: Description, *, is_same_but_for_secr
 
 def _may_compensate(original: Operation | None, now: int) -> bool:
     return original is not None and state_of(original, now) is State.SUCCEEDED
+
+
+def _not_to_undo(original: Operation | None, now: int) -> tuple[str, ...]:
+    """Say why there is nothing to undo, or not yet."""
+    if original is None:
+        return ("what compensates names is not on record",)
+    return (f"only what succeeded is undone, and {original.id} is {state_of(original, now).value}",)
 
 
 def _take(draft: Draft, given: BeginGiven, situation: Situation) -> None:
@@ -288,7 +295,7 @@ def _permit(
         row = "unresolved" if is_unresolved(operation) else "free"
         return draft.verdict(Command.BEGIN, row, warnings=warnings)
     if operation.compensates is not None and not _may_compensate(facts.original, now):
-        return draft.answer("stop", "unmet", warnings=warnings)
+        return draft.answer("stop", "unmet", warnings=(*_not_to_undo(facts.original, now), *warnings))
     stands_between = gate(
         operation,
         now=now,
@@ -310,6 +317,8 @@ def _wait_or_ask(
 ) -> Verdict:
     """Leave the operation as it is, and remember under which context a person has to be asked."""
     fields: dict[str, Any] = {} if outlook.retry_at is None else {"retry_at": outlook.retry_at}
+    if outlook.waits_for:
+        fields["waits_for"] = outlook.waits_for
     if outlook.next == "ask":
         fields["authority"] = authority
         is_new = today is not None and today != draft.operation.asked_context
