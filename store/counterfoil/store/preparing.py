@@ -244,8 +244,13 @@ class Preparer(Struct, frozen=True):
                 f"is {kind_of_id(command.compensates)}",
                 accepted="the id of the operation to undo",
             )
+        own_id = operation_id(self.namespace, run, key)
+        if command.compensates == own_id:
+            raise InvalidArgument(
+                "compensates", "is this operation itself", accepted="the id of the operation to undo"
+            )
         return BeginGiven(
-            id=operation_id(self.namespace, run, key),
+            id=own_id,
             namespace=self.namespace,
             run=run,
             key=key,
