@@ -9,7 +9,7 @@ import pytest
 
 from conformance import states_reaching as to
 from conformance.states_reaching import KEYED, LOOKUP, MESSAGE, REFUSED, SAFE, UNDOING, looked
-from counterfoil.store.domain.commands import BeginOperation, Caller, Lookup
+from counterfoil.store.domain.commands import BeginOperation, BeginRun, Caller, Lookup, PlanStep
 from counterfoil.store.domain.instants import micros, parse_rfc3339
 from counterfoil.store.domain.model import Assurance
 from counterfoil.store.domain.states import Policy
@@ -1084,6 +1084,18 @@ async def test_the_receipt_of_the_effect_is_no_receipt_of_its_undoing(tmp_path: 
         await to.succeeded(desk)
         assert words(await desk.reconcile("compensated", **MESSAGE)) == "reconcile receipt_too_weak"
         assert words(await desk.reconcile("compensated", **UNDOING)) == "continue recorded"
+
+
+@pytest.mark.parametrize("name", ["lease_seconds", "deadline_seconds"])
+async def test_what_would_be_over_at_the_moment_it_begins_is_refused(tmp_path: Path, name: str) -> None:
+    async with open_desk(tmp_path) as desk:
+        with pytest.raises(InvalidArgument, match=f"{name}: is out of range"):
+            await desk.begin(**{name: 4e-7})
+        step = PlanStep(key="step", action="email.send", deadline_seconds=4e-7)
+        with pytest.raises(InvalidArgument, match="deadline_seconds: is out of range"):
+            await desk.journal.begin_run(BeginRun(run="run-2", plan=(step,)), as_caller(AGENT))
+        begun = await desk.begin(**{name: 1e-6})
+        assert (words(begun), begun["send_before"]) == ("perform first_attempt", after(1e-6))
 
 
 async def test_times_are_kept_to_the_microsecond(tmp_path: Path) -> None:
