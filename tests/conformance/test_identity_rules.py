@@ -420,6 +420,8 @@ async def test_the_same_effect_that_is_in_question_cannot_be_set_aside(
         told = operation if by == "its id" else "*"
         answer = await desk.at("other").begin(target="key-1@example.org", distinct_from=(told,))
         assert words(answer) == "stop possible_duplicate"
+        assert "No distinct_from sets it aside" in answer["guidance"]
+        assert "reconcile it first" in answer["guidance"]
 
 
 @pytest.mark.parametrize(
@@ -436,6 +438,7 @@ async def test_the_star_covers_settled_operations_only(tmp_path: Path, reach: An
         await reach(desk)
         answer = await desk.at("other").begin(target="key-1@example.org", distinct_from=("*",))
         assert words(answer) == expected
+        assert ("distinct_from naming its id" in answer["guidance"]) == (answer["next"] == "stop")
 
 
 async def test_the_next_of_a_series_in_one_conversation_is_only_mentioned(tmp_path: Path) -> None:

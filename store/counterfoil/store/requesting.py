@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from counterfoil.store.damaged_rows import refuse_damaged
 from counterfoil.store.domain.commands import (
     Caller,
     OperationRef,
@@ -33,7 +34,7 @@ from counterfoil.store.presenting import without_none
 from counterfoil.store.presenting_authority import outlook_head, request_shown, who
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import operation_or_fault
-from counterfoil.store.rows import refuse_damaged, run_from_row
+from counterfoil.store.rows import run_from_row
 from counterfoil.store.viewing import Viewer, party_of, safe, unread_warnings
 from counterfoil.store.weighing import (
     authority_facts,

@@ -6,6 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from counterfoil.store.contexts import PreparedContext, context_from, drift_shown, save_context
+from counterfoil.store.damaged_rows import refuse_lost, rows_are_gone
 from counterfoil.store.domain.answers import HOLD_ENDED, NOT_HELD
 from counterfoil.store.domain.begin import BeginGiven
 from counterfoil.store.domain.commands import ReleaseRun
@@ -42,7 +43,7 @@ from counterfoil.store.resolving import (
     satisfying_in,
     was_called,
 )
-from counterfoil.store.rows import load_operations, refuse_lost, rows_are_gone, run_from_row
+from counterfoil.store.rows import load_operations, run_from_row
 from counterfoil.store.viewing import CONTEXT_DAMAGED, Viewer, safe
 from counterfoil.store.weighing import context_of, today_of
 from counterfoil.store.writing import Change, RunPlace, carry_out
