@@ -376,3 +376,12 @@ def test_check_in_a_process_of_its_own(journal: Path) -> None:
     answer = process("check")
     assert (answer.code, answer.out) == (3, "")
     assert "there is no journal at" in answer.err
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o400, 0o644])
+def test_a_file_that_nobody_else_may_read_is_not_said_to_be_read_by_others(
+    cli: CommandLine, journal: Path, mode: int
+) -> None:
+    journal.chmod(mode)
+    assert "others may read it" not in cli("check").out
+    assert journal.stat().st_mode & 0o077 == 0
