@@ -264,6 +264,25 @@ def test_doctor_says_what_is_used_and_why(cli: CommandLine, journal: Path) -> No
     assert facts["journal"]["file_system"] in answer.out
 
 
+def test_doctor_tells_a_variable_that_is_nearly_a_setting(
+    cli: CommandLine, journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("COUNTERFOIL_RUN", "COUNTERFOIL_LONG", "COUNTERFOIL_SEED", "COUNTERFOIL_MY_OWN"):
+        monkeypatch.setenv(name, "1")
+    assert cli("doctor").code == 0
+    monkeypatch.setenv("COUNTERFOIL_SETTLE_SECOND", "3600")
+    told = cli("doctor", "--json")
+    assert (told.code, json.loads(told.out)["problems"]) == (
+        1,
+        [
+            {
+                "problem": "COUNTERFOIL_SETTLE_SECOND is set, and nothing reads it",
+                "fix": "did you mean COUNTERFOIL_SETTLE_SECONDS?",
+            }
+        ],
+    )
+
+
 def test_doctor_says_where_each_setting_came_from(
     cli: CommandLine, journal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
