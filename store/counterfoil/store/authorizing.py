@@ -34,7 +34,7 @@ from counterfoil.store.domain.instants import Instant, micros, parse_rfc3339
 from counterfoil.store.domain.model import Operation, Run
 from counterfoil.store.domain.outlook import Outlook
 from counterfoil.store.errors import Forbidden, InvalidArgument, NotFound
-from counterfoil.store.namespace_log import append, grant_from_row
+from counterfoil.store.namespace_log import UNREADABLE, append, grant_from_row, rebuilt, unreadable
 from counterfoil.store.preparing import Bodies, duration
 from counterfoil.store.presenting import without_none
 from counterfoil.store.presenting_authority import grant_shown, outlook_head, request_shown, who
@@ -339,12 +339,16 @@ class Authorizing:
         return await self._view.database.read(work)
 
     async def grants(self) -> list[dict[str, Any]]:
-        """List all grants, the operator's among them, with how many operations are in a use of each."""
+        """List all grants, the operator's among them, with how many operations are in a use of each.
+
+        Behind them stand those that cannot be read.
+        """
 
         async def work(connection: Connection) -> list[dict[str, Any]]:
             namespace, now = self._view.namespace, self._view.now(connection).at
             rows = await connection.fetch_all("read_grants", {"namespace": namespace, "run": None})
-            known = {row["id"]: grant_from_row(row) for row in rows}
+            given, damaged = rebuilt(rows, grant_from_row)
+            known = {grant.id: grant for grant in given}
             told = {
                 own.id: own for grant in self._view.policy.grants if (own := configured(namespace, grant))
             }
@@ -358,6 +362,7 @@ class Authorizing:
                 if grant.source is GrantSource.CONFIGURATION and grant.id not in told:
                     shown["holds"] = "no: not in the configuration any more"
                 listed.append(shown)
+            listed += [unreadable("grant", row, holds=UNREADABLE) for row in damaged]
             return listed[-MOST_LISTED:]
 
         return await self._view.database.read(work)

@@ -19,7 +19,7 @@ from counterfoil.store.resolving import (
     read_body,
     warnings_of_others,
 )
-from counterfoil.store.viewing import Viewer, damage_warning, damaged_shown
+from counterfoil.store.viewing import Viewer, damage_warning, damaged_shown, keys_shown
 from counterfoil.store.weighing import authority_shown
 
 __all__ = ["BeginAnswering"]
@@ -63,6 +63,8 @@ class BeginAnswering:
             answer.update(without_none({"repeat_until": self._view.present.repeat_until(operation)}))
         if "retry_at" in verdict.fields:
             answer["retry_at"] = rfc3339(verdict.fields["retry_at"])
+        if "waits_for" in verdict.fields:
+            answer["waits_for"] = keys_shown(verdict.fields["waits_for"])
         if operation is not None and verdict.next in ("reconcile", "ask"):
             answer.update(await self._view.doubt(connection, operation, now))
         if operation is not None and verdict.next == "skip":
@@ -103,6 +105,8 @@ class BeginAnswering:
                 warnings.append(
                     "the payload given differs from the recorded one: send the recorded one, unchanged"
                 )
+            if verdict.next == "perform" and facts.operation is not None and _is_redacted(operation):
+                warnings.append(_PLACEHOLDERS)
             warnings += await warnings_of_others(
                 connection, operation, situation.party, is_new=facts.operation is None
             )
@@ -165,6 +169,17 @@ class BeginAnswering:
         if found.cut:
             shown.append({"cut": True, "whole": "check_operation with detail args gives what is recorded"})
         return shown
+
+
+_PLACEHOLDERS = (
+    "recorded holds placeholders ([redacted:…]) where secrets were: never send one; put the values that they "
+    "stand for in their places, and if you do not have them, do not send, but record_failure with effect "
+    "none and the evidence that nothing was sent"
+)
+
+
+def _is_redacted(operation: Operation) -> bool:
+    return operation.description.args_redacted or operation.description.payload_redacted
 
 
 def _brings_another_payload(operation: Operation, given: BeginGiven) -> bool:

@@ -80,10 +80,9 @@ class BeginReading:
             if operation is None:
                 await refuse_lost(connection, **place, operation=given.id)
         operation, dependencies = await self._waits_for(connection, given, operation)
-        if operation is None or operation.is_damaged:
-            compensates = given.compensates
-        else:
-            compensates = given.compensates or operation.compensates
+        compensates = given.compensates
+        if operation is not None and not operation.is_damaged and operation.compensates is not None:
+            compensates = operation.compensates
         original = None
         if compensates is not None:
             original = await operation_or_fault(

@@ -27,6 +27,7 @@ from counterfoil.store.viewing import (
     Viewer,
     damaged_shown,
     history_entry,
+    keys_shown,
     party_of,
     safe,
     size_of,
@@ -168,6 +169,7 @@ class Checker:
                 "target": safe(operation.description.target),
                 "repeat": None if terms.repeat is None else terms.repeat.value,
                 "retry_at": None if step.outlook.retry_at is None else rfc3339(step.outlook.retry_at),
+                "waits_for": keys_shown(step.outlook.waits_for) or None,
                 **self._view.present.doubt(operation, now, args),
                 "settled_at": self._view.present.settled_at(operation, now),
                 "decision": None

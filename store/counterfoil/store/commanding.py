@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from counterfoil.store.comparing import hides_the_same
 from counterfoil.store.damaged_rows import refuse_damaged, refuse_lost
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.closing import compensate
@@ -15,12 +16,13 @@ from counterfoil.store.domain.drafting import Creation, Situation
 from counterfoil.store.domain.events import evolve_all
 from counterfoil.store.domain.instants import rfc3339
 from counterfoil.store.domain.model import Operation, Run, State
+from counterfoil.store.domain.names import fold_spelling, targets_overlap
 from counterfoil.store.domain.receipts import ReceiptFacts
 from counterfoil.store.domain.states import state_of
 from counterfoil.store.errors import BodyDamaged, InvalidArgument
 from counterfoil.store.preparing import Bodies, Reference
 from counterfoil.store.protocol import Connection
-from counterfoil.store.resolving import criteria_of, operation_or_fault
+from counterfoil.store.resolving import criteria_of, operation_or_fault, read_body
 from counterfoil.store.rows import run_from_row
 from counterfoil.store.viewing import Viewer
 from counterfoil.store.writing import Change, RunPlace, caller_text, carry_out
@@ -108,6 +110,8 @@ class Commanding:
             receipt = replace(receipt, satisfies=satisfaction_text(satisfied, criteria))
         if receipt.attempt is not None:
             check_attempt(operation, receipt.attempt)
+        if operation is not None:
+            receipt = replace(receipt, contradicts=await self._contradicted(connection, operation, given))
         if receipt.external_id is None:
             return receipt
         other = await connection.fetch_one(
@@ -121,6 +125,35 @@ class Commanding:
             },
         )
         return receipt if other is None else replace(receipt, belongs_to_another=True)
+
+    async def _contradicted(
+        self, connection: Connection, operation: Operation, given: ReceiptGiven
+    ) -> tuple[str, ...]:
+        """Name what a receipt says of its effect and the operation has otherwise.
+
+        A target that is spelled differently, and what either of them leaves out, contradicts nothing.
+        """
+        if given.action is None and given.target is None and given.args is None:
+            return ()
+        prepare, recorded = self._view.prepare, operation.description
+        bodies = Bodies()
+        said = prepare.description(given.action or recorded.action, given.target, given.args, None, bodies)
+        found = []
+        if fold_spelling(said.action) != fold_spelling(recorded.action):
+            found.append("action")
+        if not targets_overlap(recorded.target, said.target) and not hides_the_same(
+            recorded.target, said.target, prepare.redactor
+        ):
+            found.append("target")
+        ours, theirs = recorded.args_digest, said.args_digest
+        if ours is not None and theirs is not None and ours != theirs:
+            args = None
+            # Evidence is kept whatever became of a body: one that cannot be read contradicts nothing.
+            with suppress(BodyDamaged):
+                args = await read_body(connection, operation, ours)
+            if args is not None and not hides_the_same(args, bodies.texts[theirs], prepare.redactor):
+                found.append("args")
+        return tuple(found)
 
     async def _undo(
         self, connection: Connection, operation: str, *, by: str, caller: Caller, situation: Situation

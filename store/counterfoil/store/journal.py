@@ -300,7 +300,9 @@ class Journal:
             JournalUnavailable: NOT recorded; do not send.
         """
         ref = command.ref
-        if ref.operation is None and ref.key is None and ref.run is not None:
+        # An attempt is one operation's: whoever names it wants that lease, and must not take a hold for it.
+        is_of_run = ref.operation is None and ref.key is None and command.attempt is None
+        if is_of_run and ref.run is not None:
             return await self.database.write(self._runs.progress(ref.run, command, caller))
         return await self.database.write(self._settling.progress(command, caller))
 

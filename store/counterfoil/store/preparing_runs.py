@@ -33,6 +33,8 @@ def prepare_run(command: BeginRun, *, prepare: Preparer, bodies: Bodies) -> RunG
     parent = None if command.parent is None else prepare.name(command.parent, name="parent")
     if parent == name:
         raise InvalidArgument("parent", "is this run itself", accepted="the run that started this one")
+    if command.accept_reason is not None and not command.accept_reason.strip():
+        raise InvalidArgument("accept_drift.reason", "is empty", accepted="why, in a sentence")
     if (command.schedule_name is None) != (command.schedule_occurrence is None):
         raise InvalidArgument(
             "schedule", "lacks a part", accepted="{name, occurrence}, such as nightly and 2026-11-29T02:00Z"

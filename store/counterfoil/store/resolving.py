@@ -39,6 +39,11 @@ __all__ = [
     "warnings_of_others",
 ]
 
+_NEW_OR_DONE = (
+    "an effect still to come is announced by begin_operation, one that was performed already is kept by "
+    "record_receipt with run, key and action"
+)
+"""Whoever holds a receipt must not read that there is something to begin."""
 _ALIKE = 0.6
 """From which likeness on (twice the characters in common by those of both) a name may be meant by another."""
 _SHORTEST_PART = 3
@@ -135,7 +140,7 @@ async def _no_such_operation(connection: Connection, namespace: str, ref: Refere
     candidates = [row for row in rows if row["key"] in near]
     return NotFound(
         "this run has no operation of that key; nothing was created",
-        fix="use a key that resume_plan lists, or begin_operation to announce a new effect",
+        fix=f"use a key that resume_plan lists; {_NEW_OR_DONE}",
         candidates=[_candidate(row) for row in candidates or rows[:_MOST_CANDIDATES]],
         listed="near" if candidates else "in this run",
     )
@@ -169,7 +174,7 @@ async def no_such_run(connection: Connection, namespace: str, run: str) -> NotFo
     near = _nearest(run, names)
     return NotFound(
         "there is no run of that name; nothing was created",
-        fix="use a run that resume_plan lists, or begin_operation to start it",
+        fix=f"use a run that resume_plan lists; {_NEW_OR_DONE}",
         candidates=[escape_untrusted(name, limit=200) for name in near or names[:_MOST_CANDIDATES]],
         listed="near" if near else "touched last",
     )

@@ -138,10 +138,10 @@ class RunKeeping:
             is_redelivered=await self._was_called(connection, given.run, EventKind.RUN_BEGUN, situation),
         )
         is_blocked = any(drift.drift_class == "block" for drift in drifts) and not situation.is_person
-        if given.accept_reason is not None and context is not None:
-            context = context_from(
-                accepted_context(recorded, context.value, drifts, is_person=situation.is_person)
-            )
+        # Without a context of its own an acceptance is of what begin_run last told of, which plans show.
+        if given.accept_reason is not None and today is not None:
+            said = today if context is None else context.value
+            context = context_from(accepted_context(recorded, said, drifts, is_person=situation.is_person))
             given = replace(given, context=context.digest)
         verdict = decide_begin_run(given, facts, situation)
         if verdict.next == "continue":
@@ -159,6 +159,10 @@ class RunKeeping:
         if is_accepted and is_blocked:
             answer.setdefault("warnings", []).append(
                 "what is classed block was not accepted: only a person lifts it (counterfoil grant)"
+            )
+        if is_accepted and context is None:
+            answer.setdefault("warnings", []).append(
+                "accept_drift accepted nothing: no difference is known; give today's context beside it"
             )
         twin = await self._twin(connection, given)
         if twin is not None:

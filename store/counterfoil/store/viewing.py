@@ -32,6 +32,7 @@ __all__ = [
     "damage_warning",
     "damaged_shown",
     "history_entry",
+    "keys_shown",
     "party_of",
     "runs_by_name",
     "safe",
@@ -40,6 +41,7 @@ __all__ = [
 ]
 
 _MOST_AROUND = 1_000
+_MOST_KEYS = 5
 _RUNS_AT_ONCE = 200
 
 ANSWER_ROOM = 7_000
@@ -196,6 +198,7 @@ class Viewer(Struct, frozen=True, kw_only=True):
             "attempt": None if newest is None else newest.number,
             "age_seconds": max(0, now - operation.created_at) // 1_000_000,
             "retry_at": None if step.outlook.retry_at is None else rfc3339(step.outlook.retry_at),
+            "waits_for": keys_shown(step.outlook.waits_for) or None,
             "warnings": unread_warnings(step),
         }
         if step.outlook.next == "ask":
@@ -206,6 +209,11 @@ class Viewer(Struct, frozen=True, kw_only=True):
             entry.update(await self.doubt(connection, operation, now))
         elif operation.receipts:
             entry["receipts"] = self.present.receipts(operation.receipts, most=2)
+        if operation.checkpoint is not None and step.outlook.next != "skip":
+            # Whoever takes the step up reads the plan first, and may have to wait before a begin tells of it.
+            entry["checkpoint"] = await self.body(
+                connection, operation, operation.checkpoint, detail="checkpoint"
+            )
         undo = operation.terms.undo
         if undo is not None and step.state is State.SUCCEEDED:
             entry["undo"] = without_none(
@@ -269,6 +277,14 @@ def unread_warnings(step: Step) -> list[str] | None:
 def party_of(caller: Caller) -> Party:
     """Give whom a grant to this caller would go to."""
     return Party(principal=caller.principal, conversation=caller.conversation, connection=caller.connection)
+
+
+def keys_shown(keys: Sequence[str]) -> list[Any]:
+    """Name operations by their keys; where there are many, the last entry says how many more."""
+    shown: list[Any] = [safe(key) for key in keys[:_MOST_KEYS]]
+    if len(keys) > _MOST_KEYS:
+        shown.append({"cut": len(keys) - _MOST_KEYS, "whole": "resume_plan with include all"})
+    return shown
 
 
 def safe(text: str | None) -> str | None:

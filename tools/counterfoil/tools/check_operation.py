@@ -46,6 +46,7 @@ class CheckAnswer(OperationAnswer):
 
     action: str | None = None
     target: str | None = None
+    waits_for: list[Any] | None = Field(None, description="keys of steps that go first")
     attempts: list[Any] | None = None
     findings: list[Any] | None = None
     trajectory: list[Any] | None = Field(None, description="who was granted it, who brought the receipt")

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from counterfoil.server.opener import open_from
 from counterfoil.server.people import rendering as show
+from counterfoil.server.people.durations import age
 from counterfoil.server.people.output import tell, write, write_json
 from counterfoil.server.people.person import (
     SECRET_FILE_VARIABLE,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["backup", "migrate", "prune", "restore"]
 
-_UNITS = {"h": 3_600, "d": 86_400, "w": 7 * 86_400}
 _ALL = "every run"
 
 
@@ -302,19 +302,6 @@ def _question(meant: str) -> str:
     )
 
 
-class _Age(click.ParamType[float, Any]):
-    name = "age"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Give the seconds of `90d`, `12w` or `48h`."""
-        if isinstance(value, float):
-            return value
-        match = re.fullmatch(r"(\d{1,6})([hdw])", str(value).strip())
-        if match is None or int(match[1]) == 0:
-            self.fail(f"{value!r} is no age: 48h, 90d or 12w", param, ctx)
-        return float(match[1]) * _UNITS[match[2]]
-
-
 @teaching_command(
     short="remove old bodies of what is settled",
     examples=[
@@ -324,7 +311,7 @@ class _Age(click.ParamType[float, Any]):
 )
 @click.option(
     "--older-than",
-    type=_Age(),
+    type=age,
     metavar="AGE",
     required=True,
     help="Settled and left alone for: 48h, 90d, 12w.",

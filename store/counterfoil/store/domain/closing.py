@@ -46,7 +46,19 @@ def decide_close(operation: Operation, given: CloseFacts, situation: Situation) 
         )
     elif state is State.DISPUTED and situation.is_person:
         return draft.answer("wait", "lease_held")
-    return draft.verdict(Command.CLOSE, row)
+    return draft.verdict(Command.CLOSE, row, warnings=_instead(operation, given.outcome, state))
+
+
+def _instead(operation: Operation, outcome: State, state: State) -> tuple[str, ...]:
+    """Say what is done where a decision is refused."""
+    if state is State.SUCCEEDED:
+        return (
+            "what succeeded is not closed but undone: begin_operation under a key of its own, with "
+            f"compensates: {operation.id}",
+        )
+    if state is State.PLANNED and outcome is State.TIMED_OUT:
+        return ("what was never attempted cannot time out: close it as cancelled",)
+    return ()
 
 
 def _takes_effect(row: str, state: State, *, has_live: bool) -> bool:

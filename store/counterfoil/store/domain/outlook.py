@@ -15,11 +15,15 @@ _CANNOT_SUCCEED = frozenset((State.TIMED_OUT, State.CANCELLED, State.COMPENSATED
 
 
 class Outlook(Struct, frozen=True, kw_only=True):
-    """A verb, its reason, and when to ask again where that is known."""
+    """A verb, its reason, and when to ask again where that is known.
+
+    `waits_for` are the keys of the steps that have to succeed first, or no longer can, where that is why.
+    """
 
     next: str
     reason: str
     retry_at: Instant | None = None
+    waits_for: tuple[str, ...] = ()
 
 
 class Barriers(Struct, frozen=True, kw_only=True):
@@ -98,10 +102,12 @@ def gate(
         return Outlook(next="stop", reason="run_finished")
     if barriers.has_history_gap:
         return Outlook(next="ask", reason="history_gap")
-    if any(_cannot_succeed(key, now, dependencies, frozenset()) for key in operation.depends_on):
-        return Outlook(next="ask", reason="dependency_unmet")
-    if not all(_has_succeeded(dependencies.get(key), now) for key in operation.depends_on):
-        return Outlook(next="wait", reason="dependency")
+    lost = tuple(key for key in operation.depends_on if _cannot_succeed(key, now, dependencies, frozenset()))
+    if lost:
+        return Outlook(next="ask", reason="dependency_unmet", waits_for=lost)
+    missing = tuple(key for key in operation.depends_on if not _has_succeeded(dependencies.get(key), now))
+    if missing:
+        return Outlook(next="wait", reason="dependency", waits_for=missing)
     if barriers.is_blocked_by_drift:
         return Outlook(next="ask", reason="drift")
     if barriers.authority is not None:

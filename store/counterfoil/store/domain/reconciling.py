@@ -22,6 +22,7 @@ from counterfoil.store.domain.receipts import (
     make_receipt,
     open_dispute,
     store_receipt,
+    warnings_of_receipt,
 )
 from counterfoil.store.domain.states import (
     BY_DEADLINE,
@@ -35,6 +36,10 @@ from counterfoil.store.domain.table import Command
 
 __all__ = ["ReconcileFacts", "decide_reconcile"]
 
+_NOTHING_TO_UNDO = (
+    "as far as is on record it never happened, so that nothing can have been undone: if it did, record its "
+    "own receipt first (finding performed)"
+)
 _CANNOT_BE_UNDONE = frozenset((State.PLANNED, State.IN_PROGRESS, State.FAILED, State.COMPENSATED))
 """Where a receipt of the undoing is kept and moves nothing: no effect is established, or it is undone."""
 
@@ -93,7 +98,12 @@ def _decide(draft: Draft, given: ReconcileFacts, situation: Situation) -> Verdic
         draft.before = draft.state
     match given.finding:
         case "performed":
-            return _performed(draft, given, situation)
+            verdict = _performed(draft, given, situation)
+            receipt = verdict.fields.get("receipt")
+            if receipt is None or not given.receipt.contradicts:
+                return verdict
+            strange = warnings_of_receipt(draft, receipt, given.receipt)
+            return replace(verdict, warnings=(*verdict.warnings, *strange))
         case "compensated":
             return _compensated(draft, given, situation)
         case "not_performed" if situation.is_person:
@@ -286,10 +296,14 @@ def _compensated(draft: Draft, given: ReconcileFacts, situation: Situation) -> V
     is_taken = is_strong and state not in _CANNOT_BE_UNDONE
     if not is_of_the_effect:
         _keep_undoing(draft, replace(receipt, is_accepted=is_taken))
+    is_unheard_of = state in (State.PLANNED, State.FAILED)
+    warnings = (_NOTHING_TO_UNDO,) if is_unheard_of else ()
     if not is_strong:
-        return draft.verdict(Command.RECONCILE, "compensated_weak", fields={"receipt": receipt})
+        return draft.verdict(
+            Command.RECONCILE, "compensated_weak", fields={"receipt": receipt}, warnings=warnings
+        )
     if not is_taken:
-        return draft.verdict(Command.RECONCILE, "compensated", fields={"receipt": receipt})
+        return draft.verdict(Command.RECONCILE, "compensated", fields={"receipt": receipt}, warnings=warnings)
     has_two_effects = dispute is not None and dispute.kind is DisputeKind.EFFECTS
     if has_two_effects and not situation.is_person:
         return draft.verdict(Command.RECONCILE, "compensated_two_effects", fields={"receipt": receipt})

@@ -1,0 +1,179 @@
+"""What an answer tells an agent to do is true of its case, and can be done."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from counterfoil.store.domain.answers import GUIDANCE
+from counterfoil.store.domain.commands import BeginRun, PlanStep
+from counterfoil.store.errors import NotFound, TooLarge
+from journals import AGENT, ANOTHER, open_desk
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_who_holds_a_receipt_of_nothing_on_record_is_not_told_to_begin_it(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        for _ in ("no run of that name", "no operation of that key"):
+            for command in (desk.receipt(), desk.reconcile("performed", external_id="m-1")):
+                with pytest.raises(NotFound) as refused:
+                    await command
+                assert "record_receipt with run, key and action" in refused.value.fix
+            await desk.at("another").begin()
+        assert (await desk.receipt(action="email.send"))["state"] == "succeeded"
+
+
+async def test_what_is_refused_as_unmet_says_what_is_missing_and_what_to_do_instead(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        begun = await desk.begin()
+        undo = desk.at("undo")
+        early = await undo.begin(action="email.recall", compensates=begun["operation"])
+        assert (early["next"], early["reason"]) == ("stop", "unmet")
+        assert early["warnings"] == [
+            f"only what succeeded is undone, and {begun['operation']} is in_progress"
+        ]
+        await desk.receipt(attempt=1)
+        for outcome in ("timed_out", "cancelled"):
+            closed = await desk.close(outcome)
+            assert closed["reason"] == "unmet"
+            [instead] = closed["warnings"]
+            assert (
+                f"begin_operation under a key of its own, with compensates: {begun['operation']}" in instead
+            )
+        planned = desk.at("planned")
+        await desk.journal.begin_run(
+            BeginRun(run=desk.run, plan=(PlanStep(key="planned", action="a"),)), AGENT
+        )
+        never = await planned.close("timed_out")
+        assert never["warnings"] == ["what was never attempted cannot time out: close it as cancelled"]
+        for receipt in ({"external_id": "u-1"}, {}):
+            undone = await planned.reconcile("compensated", **receipt)
+            assert undone["reason"] == "unmet"
+            assert "record its own receipt first" in undone["warnings"][0]
+        for answer in (early, closed, never, undone):
+            assert "warnings" in answer["guidance"]
+
+
+async def test_what_waits_for_other_steps_names_them(tmp_path: Path) -> None:
+    steps = [PlanStep(key=key, action=f"a.{key}") for key in ("one", "two", "done")]
+    steps.append(PlanStep(key="last", action="a.last", depends_on=("one", "done", "two")))
+    async with open_desk(tmp_path) as desk:
+        await desk.journal.begin_run(BeginRun(run=desk.run, plan=tuple(steps)), AGENT)
+        await desk.at("done").begin(action="a.done", target=None)
+        await desk.at("done").receipt(attempt=1)
+        last = desk.at("last")
+
+        async def seen() -> list[tuple[str, list[str]]]:
+            [step] = [step for step in (await desk.plan())["steps"] if step["key"] == "last"]
+            answers = [await last.begin(action="a.last", target=None), await last.check(), step]
+            return [(answer["reason"], answer["waits_for"]) for answer in answers]
+
+        assert await seen() == [("dependency", ["one", "two"])] * 3
+        await desk.at("two").close("cancelled")
+        assert await seen() == [("dependency_unmet", ["two"])] * 3
+
+
+async def test_a_lease_is_not_said_to_be_another_sessions_where_it_may_be_the_callers(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        await desk.begin()
+        held = await desk.close("cancelled")
+        assert (held["next"], held["reason"]) == ("wait", "lease_held")
+        assert "Another session" not in held["guidance"]
+        assert "if the attempt is your own, record its receipt or failure" in held["guidance"]
+
+
+def test_whoever_must_not_act_is_told_so() -> None:
+    for (verb, reason), words in GUIDANCE.items():
+        if verb in ("ask", "stop", "reconcile", "skip"):
+            assert "o not perform" in words, (verb, reason)
+
+
+def test_a_person_is_asked_by_a_tool_only_where_it_is_offered_and_only_once() -> None:
+    asking = [words for words in GUIDANCE.values() if "request_authority" in words]
+    assert len(asking) == 4
+    for words in asking:
+        assert "once, by request_authority where that tool is offered" in words
+        assert "counterfoil grant" in words
+
+
+async def test_a_body_of_2000_characters_comes_back_as_it_is_and_one_of_more_by_its_digest(
+    tmp_path: Path,
+) -> None:
+    bodies: list[tuple[Any, bool]] = [
+        ("x" * 2_000, True),
+        ("x" * 2_001, False),
+        ("é" * 2_000, True),
+        ('"\n' * 1_000, True),
+        ('"\n' * 1_000 + "x", False),
+        (["x" * 1_996], True),
+        (["x" * 1_997], False),
+    ]
+    async with open_desk(tmp_path) as desk:
+        for number, (payload, is_whole) in enumerate(bodies):
+            letter = desk.at(f"letter-{number}")
+            await letter.begin(payload=payload)
+            shown = (await letter.begin(payload=payload))["recorded"]["payload"]
+            assert (shown == payload) is is_whole
+            if not is_whole:
+                assert (shown["cut"], shown["characters"]) == (True, 2_001)
+
+
+async def test_a_letter_of_just_the_limit_is_kept_whole_and_one_byte_more_is_too_large(
+    tmp_path: Path,
+) -> None:
+    letter = '"\n' * (128 * 1024)
+    async with open_desk(tmp_path) as desk:
+        with pytest.raises(TooLarge) as refused:
+            await desk.begin(payload=letter + "x")
+        assert (refused.value.field, refused.value.recorded) == ("payload", False)
+        await desk.begin(payload=letter)
+        read, offset = "", 0
+        while offset is not None:
+            page = await desk.check(detail="payload", offset=offset)
+            read, offset = read + page["content"], page.get("next_offset")
+        assert read == letter
+
+
+async def test_whoever_may_send_a_body_that_held_secrets_is_told_not_to_send_placeholders(
+    tmp_path: Path,
+) -> None:
+    secret = {"api_key": "abcd1234abcd1234", "text": "hello"}
+    keyed: dict[str, Any] = {"repeat": "keyed", "key_ttl_seconds": 9_000}
+    async with open_desk(tmp_path) as desk:
+        planned = PlanStep(key="planned", action="email.send", target="planned@example.org", payload=secret)
+        await desk.journal.begin_run(BeginRun(run=desk.run, plan=(planned,)), AGENT)
+        own = desk.at("own")
+        assert "warnings" not in await own.begin(payload=secret, **keyed)
+        await own.failure("unknown")
+        plain = desk.at("plain")
+        await plain.begin(payload="hello", **keyed)
+        await plain.failure("unknown")
+        for desk_of, given, is_told in (
+            (desk.at("planned"), {}, True),
+            (own, {"payload": secret}, True),
+            (plain, {"payload": "hello"}, False),
+        ):
+            begun = await desk_of.begin(**given)
+            assert begun["next"] == "perform"
+            told = [warning for warning in begun.get("warnings", ()) if "placeholders" in warning]
+            assert bool(told) is is_told
+            assert all("never send one" in warning for warning in told)
+
+
+async def test_a_word_of_no_effect_that_does_not_count_is_told_why(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        for number, (evidence, caller, why) in enumerate(
+            [
+                (None, AGENT, "counts only with evidence"),
+                ({"status": 503}, AGENT, "a status of 5xx is none"),
+                ({"status": 422}, ANOTHER, "not known as the holder"),
+                ({"status": 422}, AGENT, None),
+            ]
+        ):
+            at = desk.at(f"k{number}")
+            await at.begin()
+            told = await at.failure("none", evidence=evidence, caller=caller)
+            assert [why is not None and why in warning for warning in told.get("warnings", ())] == (
+                [True] if why else []
+            )
