@@ -9,7 +9,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from counterfoil.server.hooks.effects import Effect, TooMuch, effects_of
+from counterfoil.server.hooks.effect import Effect
+from counterfoil.server.hooks.effects import TooMuch, effects_of
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.rules.rule import EffectRules
 from counterfoil.server.hooks.rules.tools import effect_of_tool, name_words

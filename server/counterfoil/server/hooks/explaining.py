@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from counterfoil.server.hooks.call import Call, call_of, script_of
-from counterfoil.server.hooks.effects import Effect, unread_rule
+from counterfoil.server.hooks.effect import Effect
+from counterfoil.server.hooks.effects import unread_rule
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.fitting import only_reads, rule_for, why_left_alone
 from counterfoil.server.hooks.journaling import HookJournal

@@ -16,7 +16,7 @@ from counterfoil.server.hooks.call import (
     once_marks,
     wide_mark,
 )
-from counterfoil.server.hooks.effects import Effect
+from counterfoil.server.hooks.effect import Effect
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.store.attending_calls import HeldAttempt
 from counterfoil.store.domain.commands import Caller, OperationRef, ReceiptGiven, RecordReceipt
