@@ -21,6 +21,7 @@ from counterfoil.store.domain.receipts import ReceiptFacts
 from counterfoil.store.domain.states import state_of
 from counterfoil.store.errors import BodyDamaged, InvalidArgument
 from counterfoil.store.preparing import Bodies, Reference
+from counterfoil.store.preparing_reports import prepare_receipt
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import criteria_of, operation_or_fault, read_body
 from counterfoil.store.rows import run_from_row
@@ -97,7 +98,9 @@ class Commanding:
             InvalidArgument, TooLarge: naming the field, or an attempt that does not exist.
         """
         action = given.action if operation is None else operation.description.action
-        receipt = self._view.prepare.receipt(given, bodies, action=action, operation=ref.id)
+        receipt = prepare_receipt(
+            given, prepare=self._view.prepare, bodies=bodies, action=action, operation=ref.id
+        )
         satisfied = (
             *(() if operation is None else operation.satisfies),
             *(() if receipt.satisfies is None else json.loads(receipt.satisfies)),
