@@ -11,9 +11,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from counterfoil.server.hooks.call import call_of, identity_of
+from counterfoil.server.hooks.call import call_of
 from counterfoil.server.hooks.event import EVENTS, HookEvent
 from counterfoil.server.hooks.explaining import explained
+from counterfoil.server.hooks.identities import identity_of
 from counterfoil.server.hooks.journaling import HookJournal
 from counterfoil.server.hooks.matching import fitting_attempt
 from counterfoil.server.hooks.permitting import before_call

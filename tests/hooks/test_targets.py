@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from counterfoil.server.hooks.acted_on_readers import READERS
-from counterfoil.server.hooks.call import former_identities_of, identity_of
 from counterfoil.server.hooks.files import text_of
+from counterfoil.server.hooks.identities import former_identities_of, identity_of
 from counterfoil.server.hooks.packages import package_in
 from counterfoil.server.hooks.repository import repository_of_address
 from counterfoil.server.hooks.rules.defaults import DEFAULT_RULES, merged

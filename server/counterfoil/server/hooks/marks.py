@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from counterfoil.server.hooks.call import (
-    Call,
+from counterfoil.server.hooks.call import Call
+from counterfoil.server.hooks.effect import Effect
+from counterfoil.server.hooks.event import HookEvent
+from counterfoil.server.hooks.identities import (
     former_identities_of,
     identity_of,
     likeness_marks,
     once_marks,
     wide_mark,
 )
-from counterfoil.server.hooks.effect import Effect
-from counterfoil.server.hooks.event import HookEvent
 from counterfoil.store.attending_calls import HeldAttempt
 from counterfoil.store.domain.commands import Caller, OperationRef, ReceiptGiven, RecordReceipt
 from counterfoil.store.domain.model import State

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from counterfoil.server.hooks.call import Call, payload_of
+from counterfoil.server.hooks.call import Call
+from counterfoil.server.hooks.identities import payload_of
 from counterfoil.server.hooks.journaling import CONNECTION, HookJournal
 from counterfoil.server.hooks.marks import OPEN_OR_DONE, SYSTEM, Identity
 from counterfoil.server.hooks.matching import fitting_attempt
