@@ -1,6 +1,6 @@
 """Tells which programs of a command are effects, and what makes each the one that it is."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -221,32 +221,34 @@ def _effect(
             told |= _of_push(pushed, is_known=is_known) | {"is_readable": True}
     else:
         from counterfoil.server.hooks.acted_on import acted_on, filled, parsed_by, sent_told
+        from counterfoil.server.hooks.one_wording import in_one_wording
         from counterfoil.server.hooks.spelling import spelled
 
-        spelling = spelled(invocation, rule)
+        worded = in_one_wording(invocation, rule)
+        spelling = spelled(worded, rule)
         others = tuple(word for part in invocation.fed_by for word in (*part.words[1:], *_input(part)))
         words = (*spelling.may_name_files, *_input(invocation), *others)
-        options = parsed_by(invocation, rule)
+        options = parsed_by(worded, rule)
         states: dict[str, str] | None = {}
         if rule.state:
             from counterfoil.server.hooks.sent_state import read_states
 
-            states = read_states(rule.state, invocation, operands=options.operands)
-        acted = acted_on(invocation, rule, options, state=states or {})
+            states = read_states(rule.state, worded, operands=options.operands)
+        acted = acted_on(worded, rule, options, state=states or {})
         files = _files(words, rule, invocation, made, folder=acted.folder)
         takes = frozenset() if rule.words else values_before(invocation.program)
         given = (text for text in call["words"][1 + len(rule.words) :] if isinstance(text, str))
         loose = " ".join(_loose(tuple(given), takes=takes))
         told |= {
             "target": acted.target,
-            "sent": call | spelling.told(said=acted.said, operand=acted.operand),
+            "sent": _canonical(worded) | spelling.told(said=acted.said, operand=acted.operand),
             "former_sent": call,
             "state": {**(files or {}), **(states or {})} or None,
             "is_known": is_known and not sends_made(invocation, rule, words, made),
             "is_readable": is_readable(invocation, rule)
             and is_around_told(invocation)
             and states is not None,
-            "names": acted.names,
+            "names": acted.names if worded is invocation else (*acted.names, *_as_written(invocation, rule)),
             "is_named": acted.is_named,
             "once": acted.exact if rule.once else None,
             "is_version": acted.is_version,
@@ -278,6 +280,16 @@ def _effect(
         _made(told | {"pushed": one} | _of_push(one, is_known=told["is_known"]), beside) for one in by_ref
     )
     return _made(told | {"pieces": pieces}, beside)
+
+
+def _as_written(invocation: Invocation, rule: CommandRule) -> Iterator[str]:
+    """Give what an agent may call the target by its words as they stand: `deploy/web` and `deploy web`."""
+    from counterfoil.server.hooks.acted_on import parsed_by
+
+    operands = [word.text for word in parsed_by(invocation, rule).operands if word.is_static]
+    yield from operands
+    if len(operands) > 1:
+        yield from (" ".join(operands), "/".join(operands))
 
 
 def _made(told: dict[str, Any], beside: dict[str, Any]) -> Effect:
