@@ -113,6 +113,26 @@ def test_a_push_of_an_image_is_of_the_image_and_not_of_its_tag(
     assert call(command, tmp_path).is_readable
 
 
+@pytest.mark.parametrize(
+    ("command", "asked"),
+    [
+        ("docker push a/b:1", ""),
+        ("docker -c far push a/b:1", "-c=far "),
+        ("DOCKER_CONTEXT=far docker push a/b:1", "--context=far "),
+        ("docker -H tcp://e.org:1 image push a/b:1", "-H=tcp://e.org:1 "),
+        ("podman --connection far push a/b:1", "--connection=far "),
+    ],
+)
+def test_an_image_is_asked_for_where_it_is_pushed_from(
+    tmp_path: Path, bin_folder: Path, command: str, asked: str
+):
+    for name in ("docker", "podman"):
+        program = bin_folder / name
+        program.write_text('#!/bin/sh\necho "$*"\n')
+        program.chmod(0o700)
+    assert call(command, tmp_path).effects[0].state == {"a/b:1": f"{asked}image inspect -f {{{{.Id}}}} a/b:1"}
+
+
 @pytest.mark.parametrize("command", ["docker push a/b:1", "docker compose push", "./docker push a/b"])
 def test_an_image_that_nobody_can_be_asked_about_is_not_known(tmp_path: Path, bin_folder: Path, command: str):
     for program in (bin_folder / "docker", tmp_path / "docker"):
