@@ -291,3 +291,12 @@ def test_help_shows_how_it_is_used(cli: CommandLine, name: str) -> None:
     helped = cli(name, "--help")
     assert helped.code == 0
     assert f"counterfoil {name}" in helped.out.split("Examples:")[1]
+
+
+def test_nobody_is_asked_to_accept_the_gap_of_a_journal_that_has_none(
+    cli: CommandLine, journal: Path
+) -> None:
+    told = at_terminal(["restore", "--accept-gap", "--all"], answer="every run\n")
+    assert told.code == 2
+    assert "this journal was never restored" in told.out
+    assert "To confirm" not in told.out

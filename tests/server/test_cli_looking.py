@@ -367,6 +367,13 @@ def test_the_name_of_a_conversations_run_is_whole_at_80_columns(
     assert [name for name in (run, "git.push:main", "email.send") if name not in found] == []
 
 
+def test_a_table_fits_where_stdout_has_ascii_alone(journal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    out = process("runs").out
+    assert "-----" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
 def test_stored_markup_is_shown_as_it_is(cli: CommandLine, journal: Path) -> None:
     out = cli("show", *ALICE).out
     assert "[bold red]x[/bold red]" in out

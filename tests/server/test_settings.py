@@ -219,6 +219,7 @@ def test_a_url_that_is_not_understood_is_refused_and_never_repeated(tmp_path: Pa
     ("text", "words"),
     [
         ("jurnal = 'x'", "jurnal: it is not known; did you mean journal"),
+        ("[foo]\nx = 5", "foo: it is not known; known are journal"),
         ("[defaults]\nlease = 5", "defaults.lease: it is not known; did you mean lease_seconds"),
         ("[defaults]\nlease_seconds = true", "defaults.lease_seconds: it is a number of seconds"),
         ("[defaults]\nlease_seconds = -1", "defaults.lease_seconds"),

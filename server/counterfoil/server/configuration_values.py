@@ -50,7 +50,7 @@ def refuse_unknown(where: str, table: Mapping[str, Any], names: Iterable[str]) -
         if name not in accepted:
             from difflib import get_close_matches
 
-            near = get_close_matches(name, accepted, n=1, cutoff=0.5)
+            near = get_close_matches(name, accepted, n=1, cutoff=0.51)
             hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(accepted)}"
             raise Wrong(f"{where}.{name}" if where else name, f"it is not known{hint}")
 

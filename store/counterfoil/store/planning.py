@@ -359,14 +359,14 @@ class Planner:
                 break
             shown.append(entry)
         is_cut = len(shown) < len(rows)
-        is_empty = not rows and command.cursor is None
         last = rows[len(shown) - 1] if shown else None
         as_of = now if after is None else after.as_of
-        has_moved = False
-        if after is not None and not is_cut:
-            # A run that was finished since has left this list: of all runs the one touched last is looked at.
+        newest = None
+        if not rows or (after is not None and not is_cut):
+            # Of all runs, as one that is finished is not in this list: it may have left it since, too.
             newest = await connection.fetch_one("list_runs", {**place, "everything": 1, "most": 1})
-            has_moved = newest is not None and newest["touched_at"] >= as_of
+        has_moved = after is not None and newest is not None and newest["touched_at"] >= as_of
+        is_empty = not rows and newest is None
         return without_none(
             {
                 **answer_head("continue", "no_history" if is_empty else "listed", now),

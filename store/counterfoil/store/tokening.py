@@ -59,6 +59,7 @@ class Tokening:
                 "cannot be taken",
                 accepted="1 to 100 letters, digits or ._@+- that begin with a letter or digit",
             )
+        self._view.prepare.name(command.name, name="name")
         if not _DIGEST.fullmatch(command.sha256) or not 1 <= len(command.scopes) <= _MOST_SCOPES:
             raise InvalidArgument("scopes", "are missing", accepted="at least one scope, and a digest")
         now = situation.now.at

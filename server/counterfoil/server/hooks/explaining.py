@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from counterfoil.server.faults import without_secrets
 from counterfoil.server.hooks.call import Call, call_of, script_of
 from counterfoil.server.hooks.effect import Effect
 from counterfoil.server.hooks.effects import unread_rule
@@ -75,7 +76,23 @@ def explained(
         told["identity_is_readable"] = call.is_readable
         told["fail_closed"] = rules.fail_closed or call.fails_closed
         told["lookup"] = call.lookup
-    return {name: value for name, value in told.items() if value is not None}
+    shown: dict[str, Any] = _without_secrets(
+        {name: value for name, value in told.items() if value is not None}
+    )
+    return shown
+
+
+def _without_secrets(told: Any) -> Any:
+    """Hide what by its form is a secret: options and names tell only some of them."""
+    match told:
+        case str():
+            return without_secrets(told)
+        case dict():
+            return {name: _without_secrets(part) for name, part in told.items()}
+        case list():
+            return [_without_secrets(part) for part in told]
+        case _:
+            return told
 
 
 def _rule_told(invocation: Invocation, script: Script, rules: EffectRules, own: EffectRules) -> str:

@@ -104,7 +104,7 @@ async def _examine_file(journal: "Journal", found: Examination) -> None:
             )
     if facts.get("synchronous") not in (None, "FULL"):
         found.add("commits are not durable: synchronous is not FULL", "use a standard build of SQLite")
-    if facts.get("file_mode") not in (None, "0600"):
+    if int(facts.get("file_mode", "0"), 8) & 0o077:
         found.add(f"others may read it: mode {facts['file_mode']}", f"chmod 600 {facts.get('path')}")
     if "path" in facts:
         place = os.statvfs(facts["path"])

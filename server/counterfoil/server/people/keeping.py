@@ -270,6 +270,9 @@ def _accept(request: Request, run: str | None, *, secret: str | None) -> int:
                 "only a person accepts what a restored journal lacks; nothing was recorded",
                 fix="answer at a terminal, or bring the operator's secret with --operator-secret-file",
             )
+        if not anyio.run(_lacks_history, request):
+            # Nobody is asked for a word that then cannot be kept.
+            raise InvalidArgument("accept-gap", "this journal was never restored", accepted="one that was")
         if not answers_at_terminal(_question(meant), accepted=(meant,)):
             tell("counterfoil: not confirmed; nothing was recorded")
             return 1
@@ -291,6 +294,12 @@ def _accept(request: Request, run: str | None, *, secret: str | None) -> int:
         said = "accepted" if accepted.is_new else "was accepted before"
         write(show.rendered(show.plain(f"The gap of {rfc3339(accepted.restored_at)} {said} for {meant}.")))
     return 0
+
+
+async def _lacks_history(request: Request) -> bool:
+    async with request.journal() as journal:
+        lack, _ = await journal.keeper.gap()
+        return lack is not None
 
 
 def _question(meant: str) -> str:

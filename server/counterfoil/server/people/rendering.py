@@ -45,6 +45,9 @@ OPERATION = "key, operation"
 _GAP = 3
 """Between two columns."""
 
+_RULE = "─"
+"""What the line below the headings is made of; escaped for a stdout without it, it would be six as long."""
+
 INDENT = 2
 """By how much `indented` moves a part to the right."""
 
@@ -94,7 +97,16 @@ def rendered(*parts: RenderableType) -> str:
         legacy_windows=False,
     )
     console.print(Group(*parts))
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+    shown = "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+    return shown if _can_write(_RULE) else shown.replace(_RULE, "-")
+
+
+def _can_write(character: str) -> bool:
+    try:
+        character.encode(sys.stdout.encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
 
 
 def plain(value: Any, style: str = "") -> Text:

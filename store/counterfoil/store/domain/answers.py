@@ -232,7 +232,7 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
     (
         "continue",
         "no_history",
-    ): "The journal knows nothing under this name. That proves nothing about the world: if "
+    ): "The journal has nothing of this on record. That proves nothing about the world: if "
     "work may have been done elsewhere or under another name, look before you act.",
 }
 
