@@ -5,6 +5,7 @@ import pytest
 from counterfoil.store.domain.commands import BeginRun
 from counterfoil.store.domain.context import accepted_context, compare_contexts
 from counterfoil.store.domain.states import Policy
+from counterfoil.store.errors import InvalidArgument
 from journals import AGENT, Desk, open_desk
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("store")]
@@ -59,6 +60,29 @@ async def test_a_review_stays_in_every_plan_and_begin_until_it_is_accepted(tmp_p
         assert "drift" not in await desk.plan()
         begun = await desk.at("key-2").begin()
         assert {one["given"] for one in begun["drift"]} == {"unknown"}
+
+
+async def test_who_accepts_without_a_context_accepts_what_was_told_of(tmp_path):
+    async with open_desk(tmp_path, policy=POLICY) as desk:
+        await begin_run(desk, context=BEFORE)
+        told = {"model": "b", "policy": "p2", "code": "c2"}
+        await begin_run(desk, context=told)
+        answer = await begin_run(desk, accept_reason="tried it")
+        assert [one["component"] for one in answer["drift"]] == ["policy"]
+        assert any("only a person lifts it" in warning for warning in answer["warnings"])
+        assert [one["component"] for one in (await desk.plan())["drift"]] == ["policy"]
+        assert (await desk.begin(context={**told, "policy": "p1"})).get("drift") is None
+
+
+async def test_accepting_where_nothing_was_told_of_says_that_nothing_was_accepted(tmp_path):
+    async with open_desk(tmp_path, policy=POLICY) as desk:
+        await begin_run(desk, context=BEFORE)
+        answer = await begin_run(desk, accept_reason="tried it")
+        assert any("accepted nothing" in warning for warning in answer["warnings"])
+        for reason in ("", " "):
+            with pytest.raises(InvalidArgument) as refused:
+                await begin_run(desk, context={**BEFORE, "model": "b"}, accept_reason=reason)
+            assert refused.value.field == "accept_drift.reason"
 
 
 async def test_silence_lifts_no_block(tmp_path):

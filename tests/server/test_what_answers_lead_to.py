@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from counterfoil.store.domain.answers import GUIDANCE
-from counterfoil.store.domain.commands import BeginRun, PlanStep
+from counterfoil.store.domain.commands import BeginRun, Lookup, PlanStep, Undo
 from counterfoil.store.errors import NotFound, TooLarge
 from journals import AGENT, ANOTHER, open_desk
 
@@ -177,3 +178,49 @@ async def test_a_word_of_no_effect_that_does_not_count_is_told_why(tmp_path: Pat
             assert [why is not None and why in warning for warning in told.get("warnings", ())] == (
                 [True] if why else []
             )
+
+
+async def test_a_plan_says_what_it_could_not_alter(tmp_path: Path) -> None:
+    lookup = Lookup(tool="search", args={"q": "x"}, settle_seconds=60)
+    step = PlanStep(
+        key="mail",
+        action="email.send",
+        target="alice@example.org",
+        payload="one",
+        repeat="keyed",
+        key_ttl_seconds=900,
+        lookup=lookup,
+        satisfies=("C1",),
+    )
+    bare = PlanStep(key="bare", action="email.send")
+    changes: list[tuple[PlanStep, str]] = [
+        (replace(step, payload="two"), "payload"),
+        (replace(step, repeat="unsafe", max_attempts=2), "repeat, max_attempts"),
+        (replace(step, key_ttl_seconds=100, deadline_seconds=50), "key_ttl_seconds, deadline_seconds"),
+        (replace(step, lookup=replace(lookup, tool="other"), undo=Undo(tool="recall")), "lookup, undo"),
+        (replace(step, lookup=replace(lookup, settle_seconds=90)), "settle_seconds"),
+        (replace(step, depends_on=("bare",), satisfies=("C1", "C2")), "depends_on, satisfies"),
+        (replace(bare, target="bob@example.org", args={"n": 1}), "target, args"),
+    ]
+    async with open_desk(tmp_path) as desk:
+
+        async def told(*plan: PlanStep) -> list[str]:
+            answer = await desk.journal.begin_run(BeginRun(run=desk.run, plan=plan), AGENT)
+            return list(answer.get("warnings", ()))
+
+        assert await told(step, bare) == []
+        assert await told(step, bare, PlanStep(key="mail2", action="a")) == []
+        for changed, names in changes:
+            [warning] = await told(changed)
+            assert f"a plan alters nothing: {names} as given here did not count" in warning
+        assert await told(step, bare) == []
+        await desk.at("mail").begin(target="alice@example.org", payload="one")
+        assert await told(step) == []
+        clash = replace(step, action="email.other", target="bob@example.org")
+        answer = await desk.journal.begin_run(BeginRun(run=desk.run, plan=(clash,)), AGENT)
+        assert [one["differs"] for one in answer["conflict"]] == [["action", "target"]]
+        assert "warnings" not in answer
+        many = [PlanStep(key=f"k{n}", action="a", target=f"t{n}") for n in range(8)]
+        await told(*many)
+        *each, rest = await told(*(replace(one, payload="reworded") for one in many))
+        assert (len(each), rest) == (5, "so it is with 3 more steps of this plan")

@@ -423,8 +423,8 @@ class Beginning:
 
 _PLACEHOLDERS = (
     "recorded holds placeholders ([redacted:…]) where secrets were: never send one; put the values that they "
-    "stand for in their places, and if you do not have them, do not send, but record_failure with effect none "
-    "and the evidence that nothing was sent"
+    "stand for in their places, and if you do not have them, do not send, but record_failure with effect "
+    "none and the evidence that nothing was sent"
 )
 
 

@@ -28,6 +28,7 @@ from counterfoil.store.domain.runs import (
     decide_release_run,
     decide_run_progress,
     decide_set_spec,
+    differing_parts,
 )
 from counterfoil.store.domain.states import state_of
 from counterfoil.store.errors import BodyDamaged, Forbidden
@@ -137,9 +138,13 @@ class RunKeeping:
             is_redelivered=await self._was_called(connection, given.run, EventKind.RUN_BEGUN, situation),
         )
         is_blocked = any(drift.drift_class == "block" for drift in drifts) and not situation.is_person
-        if given.accept_reason is not None and context is not None:
+        # Who accepts without a context accepts what was told of before, which every plan has shown since.
+        accepted = None
+        if given.accept_reason is not None:
+            accepted = today if context is None else context.value
+        if accepted is not None:
             context = context_from(
-                accepted_context(recorded, context.value, drifts, is_person=situation.is_person)
+                accepted_context(recorded, accepted, drifts, is_person=situation.is_person)
             )
             given = replace(given, context=context.digest)
         verdict = decide_begin_run(given, facts, situation)
@@ -148,7 +153,7 @@ class RunKeeping:
                 if kept is not None:
                     await save_context(connection, self._view.namespace, kept, situation.now.at)
             await self._write(connection, facts.run, verdict, bodies, caller, situation)
-        is_accepted = verdict.next == "continue" and given.accept_reason is not None
+        is_accepted = verdict.next == "continue" and accepted is not None
         answer = self._answer(verdict, situation.now.at, facts.operations)
         if is_unreadable:
             answer.setdefault("warnings", []).append(CONTEXT_DAMAGED)
@@ -158,6 +163,10 @@ class RunKeeping:
         if is_accepted and is_blocked:
             answer.setdefault("warnings", []).append(
                 "what is classed block was not accepted: only a person lifts it (counterfoil grant)"
+            )
+        if verdict.next == "continue" and given.accept_reason is not None and accepted is None:
+            answer.setdefault("warnings", []).append(
+                "accept_drift accepted nothing: nobody has told of a context that differs; give today's"
             )
         twin = await self._twin(connection, given)
         if twin is not None:
@@ -177,6 +186,7 @@ class RunKeeping:
                     "step": step.key,
                     "operation": existing.id,
                     "state": state_of(existing, situation.now.at).value,
+                    "differs": differing_parts(step, existing),
                 }
                 for step, existing in verdict.conflicts[:_MOST_SHOWN]
             ]
