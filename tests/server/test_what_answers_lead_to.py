@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from counterfoil.store.domain.answers import GUIDANCE
-from counterfoil.store.domain.commands import BeginRun, Lookup, PlanStep, Undo
+from counterfoil.store.domain.commands import BeginRun, CheckOperation, Lookup, OperationRef, PlanStep, Undo
 from counterfoil.store.errors import NotFound, TooLarge
 from journals import AGENT, ANOTHER, open_desk
 
@@ -224,3 +224,25 @@ async def test_a_plan_says_what_it_could_not_alter(tmp_path: Path) -> None:
         await told(*many)
         *each, rest = await told(*(replace(one, payload="reworded") for one in many))
         assert (len(each), rest) == (5, "so it is with 3 more steps of this plan")
+
+
+async def test_who_did_something_is_answered_of_the_operation_that_did_it(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        begun = await desk.begin()
+        await desk.receipt(attempt=1)
+        other = desk.at("other", run="another")
+        await other.begin(action="a")
+
+        async def owner(run: str | None = None, key: str | None = None, **given: str) -> str:
+            ref = OperationRef(run=run, key=key)
+            command = CheckOperation(ref=ref, external_id="m-1", **given)
+            return str((await desk.journal.check_operation(command, AGENT))["operation"])
+
+        for place in ({}, {"run": desk.run}, {"run": desk.run, "key": desk.key}):
+            assert await owner(**place) == await owner(system="smtp", **place) == begun["operation"]
+            with pytest.raises(NotFound):
+                await owner(system="imap", **place)
+        for place in ({"run": "another"}, {"run": "another", "key": "other"}):
+            with pytest.raises(NotFound) as refused:
+                await owner(**place)
+            assert "does not prove" in refused.value.message
