@@ -246,3 +246,29 @@ async def test_who_did_something_is_answered_of_the_operation_that_did_it(tmp_pa
             with pytest.raises(NotFound) as refused:
                 await owner(**place)
             assert "does not prove" in refused.value.message
+
+
+async def test_an_unannounced_receipt_is_told_what_it_may_be_a_second_effect_of(tmp_path: Path) -> None:
+    alice: dict[str, Any] = {"action": "email.send", "target": "alice@example.org"}
+    async with open_desk(tmp_path) as desk:
+        begun = await desk.begin(**alice)
+        await desk.failure("unknown")
+        told = await desk.at("mail-to-alice").receipt(**alice)
+        assert told["state"] == "succeeded"
+        [warning] = told["warnings"]
+        assert warning.startswith(
+            f"{begun['operation']} is on record with the same fingerprint and is in_doubt"
+        )
+        assert "warnings" not in await desk.at("mail-to-alice").receipt(**alice)
+        assert "warnings" not in await desk.at("bob").receipt(
+            action="email.send", target="bob@example.org", external_id="m-2"
+        )
+
+
+async def test_only_what_is_to_be_sent_is_said_to_be_sent_unchanged(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        await desk.begin(payload="x" * 3_000)
+        await desk.progress(attempt=1, checkpoint={"text": "y" * 3_000})
+        again = await desk.begin(payload="x" * 3_000)
+        assert again["recorded"]["payload"]["whole"].endswith("from offset 0 on; send that, unchanged")
+        assert again["checkpoint"]["whole"].endswith("detail checkpoint, from offset 0 on")
