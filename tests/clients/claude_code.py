@@ -18,6 +18,8 @@ class ClaudeCode(Driver):
     name = installed_as = "claude-code"
     session: str = ""
     plugin: str | None = None
+    mode: str | None = None
+    """The mode in which it decides by itself what may run; None where the tests allow it all."""
 
     def own_environment(self) -> Mapping[str, str]:
         return {
@@ -44,7 +46,10 @@ class ClaudeCode(Driver):
             *("-p", prompt),
             *("--resume" if resumes else "--session-id", self.session),
             *(() if self.plugin else ("--mcp-config", str(file), "--strict-mcp-config")),
-            *("--allowedTools", ",".join(["Bash", _PLUGGED, *(f"mcp__{name}" for name in self.servers)])),
+            *(("--permission-mode", self.mode) if self.mode else ("--allowedTools", self._allowed())),
             *("--output-format", "stream-json", "--verbose"),
             *(("--plugin-dir", self.plugin) if self.plugin else ()),
         ]
+
+    def _allowed(self) -> str:
+        return ",".join(["Bash", _PLUGGED, *(f"mcp__{name}" for name in self.servers)])

@@ -95,7 +95,9 @@ def test_the_server_the_hooks_and_the_skill_stand_where_claude_code_reads_them(
     assert servers["counterfoil"]["args"][-5:] == ["serve", "--tools", "core", *options]
     text = (home / ".claude/settings.json").read_text()
     hooks = {"hooks": value_at(text, ("hooks",))}
-    for event in ("PreToolUse", "PostToolUse", "PostToolUseFailure", "SessionStart", "PreCompact", "Stop"):
+    of_calls = ("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionDenied")
+    assert all(hooks["hooks"][event][-1]["matcher"] == "Bash|mcp__.*" for event in of_calls)
+    for event in (*of_calls, "SessionStart", "PreCompact", "Stop"):
         command = hooks["hooks"][event][-1]["hooks"][0]["command"]
         assert command.endswith(f"hook {event} --journal {home / 'other.db'}")
     assert hooks["hooks"]["Stop"][0] == {"hooks": []}

@@ -6,23 +6,26 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from counterfoil.store.comparing import hides_the_same
+from counterfoil.store.damaged_rows import refuse_damaged, refuse_lost
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.closing import compensate
 from counterfoil.store.domain.commands import Caller, Criterion, ReceiptGiven
 from counterfoil.store.domain.criteria import satisfaction_text
 from counterfoil.store.domain.drafting import Creation, Situation
-from counterfoil.store.domain.events import Event, evolve_all
+from counterfoil.store.domain.events import evolve_all
 from counterfoil.store.domain.instants import rfc3339
 from counterfoil.store.domain.lookalikes import Newcomer, find_lookalikes
 from counterfoil.store.domain.model import Operation, Run, State
+from counterfoil.store.domain.names import fold_spelling, targets_overlap
 from counterfoil.store.domain.receipts import ReceiptFacts
 from counterfoil.store.domain.states import state_of
 from counterfoil.store.errors import BodyDamaged, InvalidArgument
 from counterfoil.store.preparing import Bodies, Reference
 from counterfoil.store.protocol import Connection
-from counterfoil.store.resolving import criteria_of, look_alike_terms, operation_or_fault
-from counterfoil.store.rows import load_operations, refuse_damaged, refuse_lost, run_from_row
-from counterfoil.store.viewing import Viewer, party_of
+from counterfoil.store.resolving import criteria_of, look_alike_terms, operation_or_fault, read_body
+from counterfoil.store.rows import load_operations, run_from_row
+from counterfoil.store.viewing import Viewer
 from counterfoil.store.writing import Change, RunPlace, caller_text, carry_out
 
 __all__ = ["Commanding", "check_attempt"]
@@ -35,16 +38,6 @@ class Commanding:
 
     def __init__(self, view: Viewer) -> None:
         self._view = view
-
-    def situation(self, connection: Connection, caller: Caller) -> Situation:
-        """Give the moment, the configuration and the caller of a command; the clock is read here, once."""
-        return Situation(
-            now=self._view.now(connection),
-            policy=self._view.policy,
-            party=party_of(caller),
-            call_id=caller.call_id,
-            is_person=caller.is_person,
-        )
 
     def described(self, given: ReceiptGiven, bodies: Bodies) -> Any:
         """Prepare what a receipt says of its effect, where it does: nobody may have begun it."""
@@ -120,6 +113,8 @@ class Commanding:
             receipt = replace(receipt, satisfies=satisfaction_text(satisfied, criteria))
         if receipt.attempt is not None:
             check_attempt(operation, receipt.attempt)
+        if operation is not None:
+            receipt = replace(receipt, contradicts=await self._contradicted(connection, operation, given))
         if receipt.external_id is None:
             return receipt
         other = await connection.fetch_one(
@@ -134,57 +129,46 @@ class Commanding:
         )
         return receipt if other is None else replace(receipt, belongs_to_another=True)
 
-    async def carry_out(
-        self,
-        connection: Connection,
-        verdict: Verdict,
-        *,
-        before: Operation | None,
-        run: Run | None,
-        bodies: Bodies,
-        caller: str,
-        now: int,
-        run_events: tuple[Event, ...] = (),
-        run_after: Run | None = None,
-        workflow: str | None = None,
-        workflow_version: str | None = None,
-    ) -> None:
-        """Write what was decided, if anything was."""
-        if verdict.after is None or not verdict.events:
-            return
-        await carry_out(
-            connection,
-            place=RunPlace(namespace=verdict.after.namespace, run=verdict.after.run),
-            run=run,
-            changes=(Change(before=before, after=verdict.after, events=verdict.events),),
-            bodies=bodies,
-            caller=caller,
-            now=now,
-            run_events=run_events,
-            run_after=run_after,
-            workflow=workflow,
-            workflow_version=workflow_version,
-        )
+    async def _contradicted(
+        self, connection: Connection, operation: Operation, given: ReceiptGiven
+    ) -> tuple[str, ...]:
+        """Name what a receipt says of its effect and the operation has otherwise.
 
-    async def _undo_original(
-        self, connection: Connection, verdict: Verdict, caller: Caller, situation: Situation
-    ) -> None:
-        """Let the success of a compensating operation reach the operation that it undoes."""
-        after = verdict.after
-        if (
-            after is None
-            or after.compensates is None
-            or not verdict.events
-            or state_of(after, situation.now.at) is not State.SUCCEEDED
+        A target that is spelled differently, and what either of them leaves out, contradicts nothing.
+        """
+        if given.action is None and given.target is None and given.args is None:
+            return ()
+        prepare, recorded = self._view.prepare, operation.description
+        bodies = Bodies()
+        said = prepare.description(given.action or recorded.action, given.target, given.args, None, bodies)
+        found = []
+        if fold_spelling(said.action) != fold_spelling(recorded.action):
+            found.append("action")
+        if not targets_overlap(recorded.target, said.target) and not hides_the_same(
+            recorded.target, said.target, prepare.redactor
         ):
-            return
-        ref = Reference(id=after.compensates)
+            found.append("target")
+        ours, theirs = recorded.args_digest, said.args_digest
+        if ours is not None and theirs is not None and ours != theirs:
+            args = None
+            # Evidence is kept whatever became of a body: one that cannot be read contradicts nothing.
+            with suppress(BodyDamaged):
+                args = await read_body(connection, operation, ours)
+            if args is not None and not hides_the_same(args, bodies.texts[theirs], prepare.redactor):
+                found.append("args")
+        return tuple(found)
+
+    async def _undo(
+        self, connection: Connection, operation: str, *, by: str, caller: Caller, situation: Situation
+    ) -> None:
+        """Let the success of a compensating operation, `by`, reach the operation that it undoes."""
+        ref = Reference(id=operation)
         original = await operation_or_fault(connection, self._view.namespace, ref, must_exist=False)
         if original is None or original.is_damaged:
             # The receipt of the undoing is kept, whatever became of the rows of what it undid.
             return
         _, run = await self.read(connection, ref, must_exist=True)
-        events = compensate(original, situation, by=after.id)
+        events = compensate(original, situation, by=by)
         undone = evolve_all(original, events)
         if undone is not None and events:
             await carry_out(
@@ -208,14 +192,23 @@ class Commanding:
         situation: Situation,
     ) -> dict[str, Any]:
         """Write what was decided and answer as every command but begin does."""
-        now = situation.now.at
-        await self.carry_out(
-            connection, verdict, before=before, run=run, bodies=bodies, caller=caller_text(caller), now=now
-        )
-        await self._undo_original(connection, verdict, caller, situation)
-        after = verdict.after
+        now, after = situation.now.at, verdict.after
         if after is None:
             raise LookupError("a verdict about nothing")
+        if verdict.events:
+            await carry_out(
+                connection,
+                place=RunPlace(namespace=after.namespace, run=after.run),
+                run=run,
+                changes=(Change(before=before, after=after, events=verdict.events),),
+                bodies=bodies,
+                caller=caller_text(caller),
+                now=now,
+            )
+            if after.compensates is not None and state_of(after, now) is State.SUCCEEDED:
+                await self._undo(
+                    connection, after.compensates, by=after.id, caller=caller, situation=situation
+                )
         answer = {**self._view.present.verdict(verdict, now), **self._view.present.place(after, now)}
         receipt = verdict.fields.get("receipt")
         if receipt is not None:

@@ -1,14 +1,14 @@
 """How large what a caller sends may be."""
 
-from typing import Any
-
 from msgspec import Struct
 
-__all__ = ["Limits", "bytes_of_body"]
+from counterfoil.store.domain.json_numbers import Json
+
+__all__ = ["Limits", "body_bytes"]
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """The limits of CONTRACT.md, section 8. Bodies are counted as `bytes_of_body` does."""
+    """The limits of CONTRACT.md, section 8, which `body_bytes` counts by."""
 
     args_bytes: int = 64 * 1024
     evidence_bytes: int = 64 * 1024
@@ -27,9 +27,9 @@ class Limits(Struct, frozen=True, kw_only=True):
         }.get(field, self.args_bytes)
 
 
-def bytes_of_body(value: Any, written: str) -> int:
-    """Count a body: a text by its own bytes in UTF-8, anything else by those of `written`, its compact JSON.
+def body_bytes(value: Json, as_json: str) -> int:
+    """Count a body: one that is a text by itself, any other as its compact JSON; in UTF-8.
 
-    A letter of just the limit is within it, however many of its line breaks and quotes JSON escapes.
+    Whoever sends a mail knows how long it is, not what quotes and escapes make of it.
     """
-    return len((value if isinstance(value, str) else written).encode())
+    return len((value if isinstance(value, str) else as_json).encode())

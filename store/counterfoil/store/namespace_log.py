@@ -5,9 +5,9 @@ with others that do so in the same namespace.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import convert
 
@@ -31,16 +31,25 @@ from counterfoil.store.statements import StatementRefused
 from counterfoil.store.stored_json import to_json
 
 __all__ = [
+    "UNREADABLE",
     "accepted_in_log",
     "append",
     "grant_from_row",
+    "rebuilt",
     "request_from_row",
     "token_from_row",
+    "unreadable",
     "verify_namespace",
     "waiting_requests",
 ]
 
+Fact = TypeVar("Fact")
+
+UNREADABLE = "no: its row cannot be read"
+"""Whether it holds, where nobody can tell what it was: it permits nothing."""
+
 _NO_RUN = ""
+_REQUEST_STATES = ("waiting", "granted", "declined")
 
 
 def grant_from_row(row: Row) -> Grant:
@@ -68,7 +77,10 @@ def request_from_row(row: Row) -> Request:
         RowDamaged: as `grant_from_row`.
     """
     with _named("request", row):
-        return convert(dict(row), Request)
+        request = convert(dict(row), Request)
+        if request.state not in _REQUEST_STATES:
+            raise ValueError(request.state)
+        return request
 
 
 def token_from_row(row: Row) -> Token:
@@ -90,10 +102,27 @@ def _named(kind: str, row: Row) -> Iterator[None]:
         raise RowDamaged(f"{kind} {escape_untrusted(str(row['id']), limit=100)}") from error
 
 
+def rebuilt(rows: Iterable[Row], from_row: Callable[[Row], Fact]) -> tuple[list[Fact], list[Row]]:
+    """Rebuild what rows hold, and give apart those that cannot be read: one spoils no other."""
+    facts: list[Fact] = []
+    damaged: list[Row] = []
+    for row in rows:
+        try:
+            facts.append(from_row(row))
+        except RowDamaged:
+            damaged.append(row)
+    return facts, damaged
+
+
+def unreadable(kind: str, row: Row, **shown: Any) -> dict[str, Any]:
+    """Name a row that cannot be read in a list of its kind."""
+    return {kind: escape_untrusted(str(row["id"]), limit=100), **shown, "damaged": True}
+
+
 async def waiting_requests(connection: Connection, namespace: str) -> tuple[Request, ...]:
-    """Read what nobody has answered yet, oldest first."""
+    """Read what nobody has answered yet, oldest first; one that cannot be read is answered by nothing."""
     rows = await connection.fetch_all("read_requests", {"namespace": namespace, "state": "waiting"})
-    return tuple(request_from_row(row) for row in rows)
+    return tuple(rebuilt(rows, request_from_row)[0])
 
 
 async def append(

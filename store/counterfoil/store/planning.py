@@ -12,6 +12,7 @@ from counterfoil.store.cursors import (
     write_cursor,
     write_runs_cursor,
 )
+from counterfoil.store.damaged_rows import misled
 from counterfoil.store.domain.answers import guidance_for
 from counterfoil.store.domain.commands import Caller, ResumePlan
 from counterfoil.store.domain.context import UNKNOWN, Drift, compare_contexts
@@ -29,7 +30,7 @@ from counterfoil.store.preparing import Bodies
 from counterfoil.store.presenting import answer_head, without_none
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.resolving import criteria_of, no_such_run, satisfying_in
-from counterfoil.store.rows import load_operations, misled, run_from_row
+from counterfoil.store.rows import load_operations, run_from_row
 from counterfoil.store.viewing import ANSWER_ROOM, CONTEXT_DAMAGED, Viewer, party_of, safe, size_of
 from counterfoil.store.weighing import Bench, barriers_of, context_of, today_of
 

@@ -3,7 +3,6 @@
 Everything that a caller sends passes here once before it is decided upon or stored.
 """
 
-import math
 from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any
@@ -43,12 +42,13 @@ from counterfoil.store.domain.model import (
 from counterfoil.store.domain.names import fold_target, normalize_name
 from counterfoil.store.domain.receipts import ReceiptFacts
 from counterfoil.store.errors import InvalidArgument, TooLarge
-from counterfoil.store.limits import Limits, bytes_of_body
+from counterfoil.store.limits import Limits, body_bytes
 from counterfoil.store.redact import Redactor
 
 __all__ = ["Bodies", "Preparer", "Reference", "attempt_number", "duration"]
 
 _LONGEST_SECONDS = 10 * 366 * 86_400
+_SHORTEST_SECONDS = 0.000_001
 _MOST_ITEMS = 100
 _SOURCES = ("response", "lookup", "human")
 _KEPT_AS_SENT = ("payload", "result")
@@ -176,7 +176,7 @@ class Preparer(Struct, frozen=True):
         check_value(value, field=name)
         limit = self.limits.of_body(name.rsplit(".", 1)[-1])
         plain = plain_json(value, is_checked=True)
-        size = bytes_of_body(value, plain)
+        size = body_bytes(value, plain)
         if size > limit:
             raise TooLarge(name, size=size, limit=limit, unit="bytes")
         # A body may be large, and most hold no secret: then what is stored and what was sent are one text.
@@ -197,6 +197,10 @@ class Preparer(Struct, frozen=True):
         self, action: str, target: str | None, args: Mapping[str, Json] | None, payload: Json, bodies: Bodies
     ) -> Description:
         """Prepare what the effect is."""
+        for name, said in (("action", action), ("target", target)):
+            # SQL reads such a text as an empty one: no row keeps it as an action, no grant as a target.
+            if said is not None and said.strip().startswith("\0"):
+                raise InvalidArgument(name, "begins with the character NUL", accepted="text without it")
         clean_action = self.text(action, name="action")
         if clean_action is None:
             raise InvalidArgument(
@@ -244,8 +248,13 @@ class Preparer(Struct, frozen=True):
                 f"is {kind_of_id(command.compensates)}",
                 accepted="the id of the operation to undo",
             )
+        own_id = operation_id(self.namespace, run, key)
+        if command.compensates == own_id:
+            raise InvalidArgument(
+                "compensates", "is this operation itself", accepted="the id of the operation to undo"
+            )
         return BeginGiven(
-            id=operation_id(self.namespace, run, key),
+            id=own_id,
             namespace=self.namespace,
             run=run,
             key=key,
@@ -476,12 +485,17 @@ def _choice(value: str, options: type[Repeat], *, name: str) -> Repeat:
 
 
 def duration(value: float | None, *, name: str, least: float | None = None) -> float | None:
-    """Check a duration in seconds: finite, above zero (or from `least`), at most ten years."""
+    """Check a duration in seconds: finite, from one microsecond (or `least`) to ten years.
+
+    What is shorter than the journal's unit of time would end at the moment it begins.
+    """
     if value is None:
         return None
-    is_low = value <= 0 if least is None else value < least
-    if not math.isfinite(value) or is_low or value > _LONGEST_SECONDS:
+    shortest = _SHORTEST_SECONDS if least is None else least
+    if not shortest <= value <= _LONGEST_SECONDS:
         raise InvalidArgument(
-            name, "is out of range", accepted=f"a number of seconds up to {_LONGEST_SECONDS}"
+            name,
+            "is out of range",
+            accepted=f"a number of seconds from {shortest:.6f} to {_LONGEST_SECONDS}",
         )
     return value

@@ -33,14 +33,11 @@ def prepare_run(command: BeginRun, *, prepare: Preparer, bodies: Bodies) -> RunG
     parent = None if command.parent is None else prepare.name(command.parent, name="parent")
     if parent == name:
         raise InvalidArgument("parent", "is this run itself", accepted="the run that started this one")
+    if command.accept_reason is not None and not command.accept_reason.strip():
+        raise InvalidArgument("accept_drift.reason", "is empty", accepted="why, in a sentence")
     if (command.schedule_name is None) != (command.schedule_occurrence is None):
         raise InvalidArgument(
             "schedule", "lacks a part", accepted="{name, occurrence}, such as nightly and 2026-11-29T02:00Z"
-        )
-    accept_reason = prepare.text(command.accept_reason, name="accept_drift.reason")
-    if command.accept_reason is not None and accept_reason is None:
-        raise InvalidArgument(
-            "accept_drift.reason", "is empty", accepted="why to go on under what differs, in a sentence"
         )
     steps = tuple(
         _step(command, number, prepare=prepare, bodies=bodies) for number in range(len(command.plan))
@@ -62,7 +59,7 @@ def prepare_run(command: BeginRun, *, prepare: Preparer, bodies: Bodies) -> RunG
         schedule_occurrence=prepare.text(command.schedule_occurrence, name="schedule.occurrence"),
         parent=parent,
         criteria=spec.criteria,
-        accept_reason=accept_reason,
+        accept_reason=prepare.text(command.accept_reason, name="accept_drift.reason"),
         lease_seconds=duration(command.lease_seconds, name="lease_seconds"),
         holder_name=prepare.text(command.holder, name="holder"),
         steps=steps,

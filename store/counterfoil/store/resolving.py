@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
 
+from counterfoil.store.damaged_rows import misled, refuse_lost, rows_are_gone, stand_in_for_lost
 from counterfoil.store.domain.begin import BeginGiven
 from counterfoil.store.domain.canonical import digest
 from counterfoil.store.domain.commands import Criterion
@@ -18,14 +19,7 @@ from counterfoil.store.errors import Ambiguous, BodyDamaged, InvalidArgument, No
 from counterfoil.store.preparing import Reference
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.replaying import events_by_operation, replay
-from counterfoil.store.rows import (
-    load_operation,
-    load_operations,
-    misled,
-    refuse_lost,
-    rows_are_gone,
-    stand_in_for_lost,
-)
+from counterfoil.store.rows import load_operation, load_operations
 from counterfoil.store.stored_json import to_json
 
 __all__ = [

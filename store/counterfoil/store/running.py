@@ -6,6 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from counterfoil.store.contexts import PreparedContext, context_from, drift_shown, save_context
+from counterfoil.store.damaged_rows import refuse_lost, rows_are_gone
 from counterfoil.store.domain.answers import HOLD_ENDED, NOT_HELD
 from counterfoil.store.domain.begin import BeginGiven
 from counterfoil.store.domain.commands import ReleaseRun
@@ -43,7 +44,7 @@ from counterfoil.store.resolving import (
     satisfying_in,
     was_called,
 )
-from counterfoil.store.rows import load_operations, refuse_lost, rows_are_gone, run_from_row
+from counterfoil.store.rows import load_operations, run_from_row
 from counterfoil.store.viewing import CONTEXT_DAMAGED, Viewer, safe
 from counterfoil.store.weighing import context_of, today_of
 from counterfoil.store.writing import Change, RunPlace, carry_out
@@ -138,14 +139,10 @@ class RunKeeping:
             is_redelivered=await self._was_called(connection, given.run, EventKind.RUN_BEGUN, situation),
         )
         is_blocked = any(drift.drift_class == "block" for drift in drifts) and not situation.is_person
-        # Who accepts without a context accepts what was told of before, which every plan has shown since.
-        accepted = None
-        if given.accept_reason is not None:
-            accepted = today if context is None else context.value
-        if accepted is not None:
-            context = context_from(
-                accepted_context(recorded, accepted, drifts, is_person=situation.is_person)
-            )
+        # Without a context of its own an acceptance is of what begin_run last told of, which plans show.
+        if given.accept_reason is not None and today is not None:
+            said = today if context is None else context.value
+            context = context_from(accepted_context(recorded, said, drifts, is_person=situation.is_person))
             given = replace(given, context=context.digest)
         verdict = decide_begin_run(given, facts, situation)
         if verdict.next == "continue":
@@ -153,7 +150,7 @@ class RunKeeping:
                 if kept is not None:
                     await save_context(connection, self._view.namespace, kept, situation.now.at)
             await self._write(connection, facts.run, verdict, bodies, caller, situation)
-        is_accepted = verdict.next == "continue" and accepted is not None
+        is_accepted = verdict.next == "continue" and given.accept_reason is not None
         answer = self._answer(verdict, situation.now.at, facts.operations)
         if is_unreadable:
             answer.setdefault("warnings", []).append(CONTEXT_DAMAGED)
@@ -164,9 +161,9 @@ class RunKeeping:
             answer.setdefault("warnings", []).append(
                 "what is classed block was not accepted: only a person lifts it (counterfoil grant)"
             )
-        if verdict.next == "continue" and given.accept_reason is not None and accepted is None:
+        if is_accepted and context is None:
             answer.setdefault("warnings", []).append(
-                "accept_drift accepted nothing: nobody has told of a context that differs; give today's"
+                "accept_drift accepted nothing: no difference is known; give today's context beside it"
             )
         twin = await self._twin(connection, given)
         if twin is not None:

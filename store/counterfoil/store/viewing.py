@@ -7,7 +7,9 @@ from typing import Any
 from msgspec import Struct
 
 from counterfoil.store.arrivals import arrived_beside
+from counterfoil.store.damaged_rows import misled
 from counterfoil.store.domain.commands import Caller, Json
+from counterfoil.store.domain.drafting import Situation
 from counterfoil.store.domain.events import EventKind
 from counterfoil.store.domain.instants import Instant, Reading, rfc3339
 from counterfoil.store.domain.model import Assurance, Operation, Party, Run, State, shown_by
@@ -20,7 +22,7 @@ from counterfoil.store.preparing import Preparer
 from counterfoil.store.presenting import Presenter, body_damaged, body_gone, body_shown, without_none
 from counterfoil.store.protocol import Connection, Database, Row
 from counterfoil.store.resolving import read_body
-from counterfoil.store.rows import load_operations, misled, run_from_row
+from counterfoil.store.rows import load_operations, run_from_row
 from counterfoil.store.weighing import authority_shown, barriers_of
 
 __all__ = [
@@ -59,6 +61,16 @@ class Viewer(Struct, frozen=True, kw_only=True):
     def now(self, connection: Connection) -> Reading:
         """Give the moment of a transaction."""
         return connection.now(self.clock())
+
+    def situation(self, connection: Connection, caller: Caller) -> Situation:
+        """Give the moment, the configuration and the caller of a command; the clock is read here, once."""
+        return Situation(
+            now=self.now(connection),
+            policy=self.policy,
+            party=party_of(caller),
+            call_id=caller.call_id,
+            is_person=caller.is_person,
+        )
 
     async def moment(self) -> Instant:
         """Give the moment for what no single transaction does."""

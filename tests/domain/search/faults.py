@@ -69,9 +69,9 @@ FAULTS = (
     Fault(
         name="a late receipt is ignored",
         module="receipts",
-        line="    warnings = _warnings(draft, receipt, given)\n",
+        line="    warnings = warnings_of_receipt(draft, receipt, given)\n",
         faulty="    if draft.before is State.TIMED_OUT: return draft.answer('skip', 'timed_out')\n"
-        "    warnings = _warnings(draft, receipt, given)\n",
+        "    warnings = warnings_of_receipt(draft, receipt, given)\n",
         world="time-outs made authoritative",
         rule="no receipt is lost",
     ),

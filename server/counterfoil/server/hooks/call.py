@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct
@@ -42,6 +43,7 @@ _MOST_CHARACTERS = 256 * 1024
 """Twice what Linux passes to a shell as one word."""
 _MOST_SENT = 40_000
 _SHORT_TEXT = 200
+_MOST_NAMES = 100
 _UNREADABLE = lazy_pattern(r"[^A-Za-z0-9._/@:+-]+")
 _PLACEHOLDER = lazy_pattern(r"\[redacted:")
 
@@ -183,18 +185,20 @@ def call_of(event: HookEvent, rules: EffectRules) -> Call | None:
     rule = effect_of_tool(event.tool, rules)
     if rule is None:
         return None
+    from counterfoil.server.hooks.long_input import bounded_input
+
     given = dict(event.input) if isinstance(event.input, Mapping) else {"input": event.input}
     target = None if rule.target is None else _at(rule.target, given)
-    payload = {name: given[name] for name in rule.payload if name in given}
-    names = [name for name in given if name not in payload] if rule.identity is None else rule.identity
-    sent = {name: given[name] for name in names if name in given}
+    payload = bounded_input({name: given[name] for name in rule.payload if name in given})
+    names = [name for name in given if name not in rule.payload] if rule.identity is None else rule.identity
+    sent = bounded_input({name: given[name] for name in names if name in given})
     action = rule.action or event.tool.removeprefix("mcp__").replace("__", ".")
     effect = Effect(
         rule=rule,
         action=action,
         target=target,
         sent=sent,
-        names=(texts := tuple(_texts(given))),
+        names=(texts := tuple(islice(_texts(given), _MOST_NAMES))),
         is_named=target is not None or bool(texts),
         lookup=rule.lookup,
         words=name_words(event.tool.removeprefix("mcp__")),
@@ -259,11 +263,11 @@ def former_identities_of(
 def likeness_marks(call: Call, *, redact: Callable[[Any], Any]) -> tuple[str, ...]:
     """Give the marks by which an effect is known as alike, whatever the state that goes with it.
 
-    One for its own words and one for its action. Both are met by who is not sure to be another effect: only
-    those that nobody can read wholly are marked by them.
+    One for its own words (a tool has none) and one for its action. Both are met by who is not sure to be
+    another effect: only those that nobody can read wholly are marked by them, and no tool is.
     """
     effect = call.effects[0]
-    own = _sendable({"own": effect.own if effect.own is not None else effect.sent}, redact)
+    own = None if effect.own is None else _sendable({"own": effect.own}, redact)
     return _digest(["words", effect.action, own]), _digest(["action", effect.action])
 
 
@@ -344,15 +348,14 @@ def _seconds_of(given: Any) -> float | None:
     return max(_SHELL_SECONDS, value / 1_000) + 60
 
 
-def _texts(value: Any) -> list[str]:
+def _texts(value: Any) -> Iterator[str]:
     """Give all short texts in a tool's arguments: any of them may be what an agent calls the target."""
     if isinstance(value, str):
-        return [value] if 0 < len(value) <= _SHORT_TEXT else []
-    if isinstance(value, Mapping):
-        return [text for part in value.values() for text in _texts(part)][:100]
-    if isinstance(value, list):
-        return [text for part in value for text in _texts(part)][:100]
-    return []
+        if 0 < len(value) <= _SHORT_TEXT:
+            yield value
+    elif isinstance(value, Mapping | list):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(part)
 
 
 def _at(path: str, given: Any) -> str | None:

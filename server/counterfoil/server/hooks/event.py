@@ -24,6 +24,8 @@ SHELLS = frozenset(
 """What clients call the tool that runs commands."""
 
 _LONGEST = 200
+_HALVES = (b"\\ud", b"\\uD", b"\xed")
+"""One of these stands in whatever holds half a character, escaped or not."""
 
 
 class NotAnEvent(Exception):
@@ -74,6 +76,9 @@ def read_event(name: str, raw: bytes) -> HookEvent:
     """
     try:
         told = json.loads(raw)
+        if any(mark in raw for mark in _HALVES):
+            # The journal takes no text that holds one.
+            told = _whole(told)
     except (ValueError, RecursionError) as error:
         raise NotAnEvent(type(error).__name__) from None
     if not isinstance(told, dict):
@@ -96,6 +101,18 @@ def read_event(name: str, raw: bytes) -> HookEvent:
         is_interrupt=told.get("is_interrupt") is True,
         is_reminding=told.get("stop_hook_active") is True,
     )
+
+
+def _whole(told: Any) -> Any:
+    """Give what was told with the mark for an unreadable character where half of one stands.
+
+    Clients that cut a long output in units of UTF-16 cut characters, too.
+    """
+    if isinstance(told, str):
+        return told if told.isascii() else told.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(told, dict):
+        return {_whole(name): _whole(value) for name, value in told.items()}
+    return [_whole(part) for part in told] if isinstance(told, list) else told
 
 
 def _text(value: Any) -> str | None:

@@ -27,6 +27,8 @@ __all__ = ["record"]
 
 _KEPT_TEXT = 2_000
 """So much of what a call printed is kept at either end."""
+_MOST_SEARCHED = 256 * 1024
+"""More than any client prints for a model; to look for secrets in a megabyte takes about a second."""
 
 
 class _Proof(Struct, frozen=True, kw_only=True):
@@ -161,7 +163,18 @@ def _circumstances(journal: "Journal", event: HookEvent, outcome: Outcome) -> di
 
 
 def _kept(journal: "Journal", text: str) -> str:
-    """Give the beginning and the end of a text; secrets go first, since half of one is known for none."""
+    """Give the beginning and the end of a text; secrets go first, since half of one is known for none.
+
+    Of one that is too long to be searched, the beginning alone, and of JSON nothing: there the name of a
+    secret may stand far from it.
+    """
+    if len(text) > _MOST_SEARCHED:
+        told = f"… ({len(text)} characters in all)"
+        if text.lstrip()[:1] in ("{", "[", '"'):
+            return told
+        hidden = str(journal.hidden(text[:_MOST_SEARCHED].replace("\0", "")))
+        # What stands last there may be the half of a secret.
+        return f"{hidden[:-_KEPT_TEXT][:_KEPT_TEXT]}\n{told}"
     hidden = str(journal.hidden(text.replace("\0", "")))
     if len(hidden) <= 2 * _KEPT_TEXT:
         return hidden

@@ -79,7 +79,7 @@ def _claude_code(wanted: Wanted) -> Mapping[str, list[Placement]]:
     server = Placement(kind="member", path=("mcpServers", NAME), value=_server("claude-code", wanted))
     return {
         servers: [server],
-        os.path.join(folder, "settings.json"): _hooks(wanted),
+        os.path.join(folder, "settings.json"): _hooks(wanted, denials=True),
         **_skill(folder),
     }
 

@@ -122,7 +122,9 @@ def _probes_shown(probes: list[dict[str, Any]]) -> Any:
         )
         for probe in probes
     ]
-    return show.indented(show.table("probe", "type", "for action", "lacks", rows=rows, narrow=["type"]))
+    return show.indented(
+        show.table("probe", "type", "for action", "lacks", rows=rows, narrow=["type"], indent=show.INDENT)
+    )
 
 
 def _unavailable(settings: Settings, fault: Fault) -> Any:
@@ -142,7 +144,11 @@ def _reasons(found: Examination) -> list[str]:
 
 def _settings(settings: list[dict[str, Any]]) -> Any:
     rows = [(setting["name"], str(setting["value"]), setting["from"]) for setting in settings]
-    return show.indented(show.table("setting", "value", "from", rows=rows, narrow=["setting"]))
+    return show.indented(
+        show.table(
+            "setting", "value", "from", rows=rows, narrow=["setting"], whole=["value"], indent=show.INDENT
+        )
+    )
 
 
 def origins(

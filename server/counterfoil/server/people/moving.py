@@ -55,9 +55,12 @@ def export(request: Request, *, run: str | None, output: Path | None) -> int:
     """
     if output is None:
         end = anyio.run(_export, request, run, _to_stdout)
+        if not is_read():
+            tell("counterfoil: whoever read this went away: the export is cut")
+            return 1
         if not request.as_json:
             tell(f"counterfoil: {_told(end)}")
-        return 0 if is_read() else 1
+        return 0
     from counterfoil.store.sqlite.files import give_name, refuse_taken, temporary_beside
 
     target = os.path.abspath(output)

@@ -11,7 +11,16 @@ from msgspec import Struct, field
 from counterfoil.store.domain.events import Event, EventKind
 from counterfoil.store.domain.model import Finding, Operation, State
 
-__all__ = ["FINDING_KEPT", "GUIDANCE", "HOLD_ENDED", "NOT_HELD", "Verdict", "guidance_for", "skip_reason"]
+__all__ = [
+    "FINDING_KEPT",
+    "GUIDANCE",
+    "HOLD_ENDED",
+    "NOT_HELD",
+    "TWIN_IN_QUESTION",
+    "Verdict",
+    "guidance_for",
+    "skip_reason",
+]
 
 RECORDED: Mapping[State, str] = {
     State.PLANNED: "Recorded. Nothing was attempted yet: begin_operation when it is to be done.",
@@ -29,6 +38,10 @@ HOLD_ENDED = (
 NOT_HELD = "Nobody holds this run: nothing was changed."
 FINDING_KEPT = (
     "The receipt is on file already; the finding is kept beside it, and the state is unchanged. Go on."
+)
+TWIN_IN_QUESTION = (
+    "This very effect is on file under another key, and whether it happened is in question: do not perform "
+    "it. No distinct_from sets it aside: use that key (see duplicates), and reconcile it first."
 )
 
 

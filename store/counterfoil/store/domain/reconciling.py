@@ -22,6 +22,7 @@ from counterfoil.store.domain.receipts import (
     make_receipt,
     open_dispute,
     store_receipt,
+    warnings_of_receipt,
 )
 from counterfoil.store.domain.states import (
     BY_DEADLINE,
@@ -97,7 +98,12 @@ def _decide(draft: Draft, given: ReconcileFacts, situation: Situation) -> Verdic
         draft.before = draft.state
     match given.finding:
         case "performed":
-            return _performed(draft, given, situation)
+            verdict = _performed(draft, given, situation)
+            receipt = verdict.fields.get("receipt")
+            if receipt is None or not given.receipt.contradicts:
+                return verdict
+            strange = warnings_of_receipt(draft, receipt, given.receipt)
+            return replace(verdict, warnings=(*verdict.warnings, *strange))
         case "compensated":
             return _compensated(draft, given, situation)
         case "not_performed" if situation.is_person:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from counterfoil.server.hooks.rules.rule import EffectRule
 from counterfoil.store.domain.canonical import canonical_json, digest
+from counterfoil.store.errors import InvalidArgument
 
 __all__ = ["Found", "document_of", "find_reference", "is_refusal", "result_digest"]
 
@@ -95,7 +96,7 @@ def document_of(result: Any) -> tuple[str, Any]:
         )
         if structured is not None or isinstance(blocks, list):
             return text, _parsed(text) if structured is None else structured
-        return canonical_json(dict(result)), result
+        return _written(result), result
     if isinstance(result, list):
         text = "\n".join(_texts(result))
         return text, _parsed(text)
@@ -136,4 +137,12 @@ def is_refusal(rule: EffectRule, text: str, *, status: int | None = None) -> Map
 
 def result_digest(result: Any) -> str:
     """Give what stands for a result that brings no reference of its own."""
-    return f"sha256:{digest(canonical_json(result)).removeprefix('sha256:')}"
+    return f"sha256:{digest(_written(result)).removeprefix('sha256:')}"
+
+
+def _written(result: Any) -> str:
+    """Write a result in its canonical form, or in another one where it holds what has none."""
+    try:
+        return canonical_json(result)
+    except InvalidArgument:
+        return json.dumps(result, sort_keys=True)
