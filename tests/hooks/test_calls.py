@@ -11,11 +11,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from counterfoil.server.hooks.call import call_of, identity_of
+from counterfoil.server.hooks.call import call_of
 from counterfoil.server.hooks.event import EVENTS, HookEvent
 from counterfoil.server.hooks.explaining import explained
+from counterfoil.server.hooks.identities import identity_of
 from counterfoil.server.hooks.journaling import HookJournal
 from counterfoil.server.hooks.matching import fitting_attempt
+from counterfoil.server.hooks.permitting import before_call
 from counterfoil.server.hooks.rules.defaults import merged
 from counterfoil.server.hooks.rules.rule import NO_RULES
 from counterfoil.server.opener import open_from
@@ -1016,7 +1018,7 @@ def test_secrets_are_looked_for_once_in_what_a_call_sends(client: Client, monkey
                 return hidden(value)
 
             monkeypatch.setattr(journal, "hidden", counted)
-            assert await HookJournal(journal, event=event, settings=settings).before(call) is None
+            assert await before_call(HookJournal(journal, event=event, settings=settings), call) is None
 
     anyio.run(work)
     assert sum(body in str(value) for value in seen) == 2

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from counterfoil.server.hooks.call import Call, call_of, identity_of
+from counterfoil.server.hooks.call import Call, call_of
 from counterfoil.server.hooks.event import HookEvent
+from counterfoil.server.hooks.identities import identity_of
 from counterfoil.server.hooks.rules.defaults import merged
 from counterfoil.server.hooks.rules.rule import NO_RULES
 from hooks.client import Client, client, commit, git
@@ -110,6 +111,26 @@ def test_a_push_of_an_image_is_of_the_image_and_not_of_its_tag(
     (tmp_path / "id").write_text("sha256:two")
     assert key(command, tmp_path) != first
     assert call(command, tmp_path).is_readable
+
+
+@pytest.mark.parametrize(
+    ("command", "asked"),
+    [
+        ("docker push a/b:1", ""),
+        ("docker -c far push a/b:1", "-c=far "),
+        ("DOCKER_CONTEXT=far docker push a/b:1", "--context=far "),
+        ("docker -H tcp://e.org:1 image push a/b:1", "-H=tcp://e.org:1 "),
+        ("podman --connection far push a/b:1", "--connection=far "),
+    ],
+)
+def test_an_image_is_asked_for_where_it_is_pushed_from(
+    tmp_path: Path, bin_folder: Path, command: str, asked: str
+):
+    for name in ("docker", "podman"):
+        program = bin_folder / name
+        program.write_text('#!/bin/sh\necho "$*"\n')
+        program.chmod(0o700)
+    assert call(command, tmp_path).effects[0].state == {"a/b:1": f"{asked}image inspect -f {{{{.Id}}}} a/b:1"}
 
 
 @pytest.mark.parametrize("command", ["docker push a/b:1", "docker compose push", "./docker push a/b"])

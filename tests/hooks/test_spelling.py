@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from counterfoil.server.hooks.call import former_identities_of, identity_of
+from counterfoil.server.hooks.identities import former_identities_of, identity_of
 from counterfoil.server.hooks.rules.defaults import merged
 from counterfoil.server.hooks.rules.reading import read_rules
 from counterfoil.store.domain.commands import BeginOperation
@@ -91,6 +91,71 @@ SAME = [
     ("terraform apply -auto-approve -var a=1", "terraform apply --var=a=1 --auto-approve"),
     ("docker push -a x/y", "docker push x/y --all-tags"),
     ("npm publish --tag next --access public", "npm publish --access=public --tag=next"),
+    # One subcommand under several names.
+    ("gh pr create -t x", "gh pr new -t x", "gh pr new --title=x -R me/w", "gh -R me/w pr new -t x"),
+    ("gh issue create -t x", "gh issue new -t x"),
+    ("gh release create v1 -n x", "gh release new v1 --notes x"),
+    ("glab mr create -t x", "glab mr new -t x"),
+    ("glab mr merge 3", "glab mr accept 3", "glab mr accept '!3'"),
+    ("npm publish --tag next", "npm pub --tag next"),
+    ("yarn publish --tag next", "yarn npm publish --tag next"),
+    ("docker push x/y", "docker image push x/y"),
+    ("podman push x/y", "podman image push x/y"),
+    (
+        "docker build --push -t x/y .",
+        "docker buildx build -t x/y . --push",
+        "docker buildx b --push -t x/y .",
+        "docker image build --push --tag x/y .",
+    ),
+    ("docker compose push web", "docker-compose push web"),
+    ("pulumi up -y", "pulumi update -y"),
+    ("vercel --prod", "vc --prod", "vercel deploy --prod", "vc deploy --prod"),
+    ("wrangler deploy -e p", "wrangler publish --env p"),
+    ("wrangler pages deploy out", "wrangler pages publish out"),
+    ("fly deploy -a shop", "flyctl deploy --app shop"),
+    ("terraform destroy", "terraform apply -destroy", "terraform apply --destroy=true"),
+    ("tofu destroy -auto-approve", "tofu apply -destroy -auto-approve"),
+    ("gh pr create --draft -t x", "gh pr create -d=true -t x", "gh pr new --draft=true -t x"),
+    # What a variable in front says, an option says.
+    (
+        "gh pr create -R me/x -t x",
+        "GH_REPO=me/x gh pr create -t x",
+        "export GH_REPO=me/x; gh pr new -t x",
+        "env GH_REPO=https://github.com/me/x gh pr create -t x",
+        "GH_REPO=me/other gh -R me/x pr create -t x",
+    ),
+    ("gh issue create -t x", "GH_REPO= gh issue create -t x", "GH_REPO=me/w gh issue create -t x"),
+    ("glab mr create -t x -R a/b", "GITLAB_REPO=a/b glab mr create -t x"),
+    ("npm publish --registry https://r.e", "npm_config_registry=https://r.e npm publish"),
+    ("npm publish --tag next", "npm_config_tag=next npm publish"),
+    ("cargo publish --registry r", "CARGO_REGISTRY_DEFAULT=r cargo publish"),
+    ("twine upload -r test a-1.tar.gz", "TWINE_REPOSITORY=test twine upload a-1.tar.gz"),
+    ("uv publish --publish-url https://r.e", "UV_PUBLISH_URL=https://r.e uv publish"),
+    ("gem push a-1.gem --host https://r.e", "RUBYGEMS_HOST=https://r.e gem push a-1.gem"),
+    ("docker -c far push x/y", "DOCKER_CONTEXT=far docker push x/y", "docker --context far image push x/y"),
+    ("docker compose -p shop push", "COMPOSE_PROJECT_NAME=shop docker-compose push"),
+    ("kubectl --kubeconfig k apply -f d.yaml", "KUBECONFIG=k kubectl apply -f d.yaml"),
+    (
+        "helm upgrade r c -n p --kubeconfig k",
+        "HELM_NAMESPACE=p KUBECONFIG=k helm upgrade r c",
+        "HELM_NAMESPACE=other KUBECONFIG=k helm -n p upgrade r c",
+    ),
+    ("gcloud run deploy web --project p", "CLOUDSDK_CORE_PROJECT=p gcloud run deploy web"),
+    ("netlify deploy -s site", "NETLIFY_SITE_ID=site netlify deploy"),
+    ("fly deploy -a shop", "FLY_APP=shop flyctl deploy"),
+    ("ansible-playbook -i inv s.yml", "ANSIBLE_INVENTORY=inv ansible-playbook s.yml"),
+    # One resource under several names.
+    (
+        "kubectl delete deployment web -n p",
+        "kubectl delete deploy web -n p",
+        "kubectl -n p delete deploy/web",
+        "kubectl delete deployments.apps/web -n p",
+        "kubectl delete Deployment web --namespace p",
+    ),
+    ("kubectl rollout restart deploy/a deploy/b", "kubectl rollout restart deployment a b"),
+    ("kubectl delete pods -l app=x", "kubectl delete po --selector app=x"),
+    ("kubectl create ns x", "kubectl create namespace x"),
+    ("kubectl delete certificate x", "kubectl delete certificate/x"),
 ]
 
 
@@ -130,6 +195,26 @@ def test_one_command_has_one_identity_however_it_is_spelled(
         ("gh pr comment 12 --new y -b x", "gh pr comment --new 12 y -b x"),
         ("gh pr comment -- -b x", "gh pr comment -b x"),
         ("docker -c a buildx build --push .", "docker buildx build --push -c a ."),
+        ("docker push x/y", "podman push x/y"),
+        ("docker image push x/y", "docker manifest push x/y"),
+        ("docker buildx bake --push", "docker buildx build --push"),
+        ("vercel out", "vercel deploy"),
+        ("wrangler deploy", "wrangler pages deploy"),
+        ("terraform apply", "terraform destroy"),
+        ("terraform apply -destroy=false", "terraform destroy"),
+        ("terraform destroy", "tofu destroy"),
+        ("gh pr new -t x", "gh pr new -t y"),
+        ("gh --new pr create -t x", "gh pr create -t x"),
+        ("GH_REPO=me/x gh pr create -t x", "gh pr create -t x"),
+        ("GH_REPO=me/x gh pr create -t x", "GH_REPO=me/y gh pr create -t x"),
+        ("KUBECONFIG=a:b kubectl apply -f d.yaml", "kubectl apply -f d.yaml --kubeconfig=a:b"),
+        ("gh --new pr new -t x", "gh --new pr create -t x"),
+        ("GH_HOST=e.org gh pr create -t x", "gh pr create -t x"),
+        ("TF_WORKSPACE=a terraform apply", "terraform apply"),
+        ("AWS_PROFILE=a terraform apply", "AWS_PROFILE=b terraform apply"),
+        ("kubectl delete deploy web", "kubectl delete svc web"),
+        ("kubectl delete deploy a b", "kubectl delete deploy a"),
+        ("kubectl create deploy web --image i", "kubectl create job web --image i"),
     ],
 )
 def test_no_two_commands_have_one_identity(

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from counterfoil.server.hooks.acted_on_readers import READERS
-from counterfoil.server.hooks.call import former_identities_of, identity_of
 from counterfoil.server.hooks.files import text_of
+from counterfoil.server.hooks.identities import former_identities_of, identity_of
 from counterfoil.server.hooks.packages import package_in
 from counterfoil.server.hooks.repository import repository_of_address
 from counterfoil.server.hooks.rules.defaults import DEFAULT_RULES, merged
@@ -123,9 +123,9 @@ def test_what_is_done_at_a_forge_is_of_a_repository_and_a_number_or_a_branch(
         ("kubectl apply -f a.yaml,b.yaml --context st", "FOLDER/a.yaml FOLDER/b.yaml (context st)"),
         ("kubectl apply -f -", "standard input"),
         ("kubectl apply -k over --field-manager me", "FOLDER/over"),
-        ("kubectl --request-timeout 5s delete deploy web --grace-period 0", "deploy web"),
+        ("kubectl --request-timeout 5s delete deploy web --grace-period 0", "deployment/web"),
         ("kubectl create secret generic s --from-literal=password=x", "secret generic s"),
-        ("kubectl rollout restart deploy/web -n=prod", "deploy/web (namespace prod)"),
+        ("kubectl rollout restart deploy/web -n=prod", "deployment/web (namespace prod)"),
         ("helm upgrade --install web ./chart --set a=b -f v.yaml -n prod", "web (namespace prod)"),
         ("helm --kube-context k install web ./chart --wait", "web (context k)"),
         ("helm install ./chart --generate-name", "chart ./chart"),
@@ -325,6 +325,19 @@ def test_only_a_plain_file_of_bounded_size_has_a_text(tmp_path: Path):
         text_of(str(tmp_path / name), most_bytes=10) for name in ("pipe", "long", "short", "absent", "a\0b")
     ]
     assert told == [None, None, "naïve", None, None]
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ("deploy/web", ["deploy/web", "deployment/web"]),
+        ("deploy web", ["deploy/web", "deployment/web", "deploy web", "web"]),
+    ],
+)
+def test_a_resource_is_what_an_agent_calls_it_by_its_short_name_too(
+    project: Path, words: str, names: list[str]
+):
+    assert set(names) <= {*call(f"kubectl rollout restart {words}", project).effects[0].names}
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from counterfoil.store.domain.answers import GUIDANCE
-from counterfoil.store.domain.commands import BeginRun, PlanStep
+from counterfoil.store.domain.commands import BeginRun, CheckOperation, Lookup, OperationRef, PlanStep, Undo
 from counterfoil.store.errors import NotFound, TooLarge
 from journals import AGENT, ANOTHER, open_desk
 
@@ -177,3 +178,97 @@ async def test_a_word_of_no_effect_that_does_not_count_is_told_why(tmp_path: Pat
             assert [why is not None and why in warning for warning in told.get("warnings", ())] == (
                 [True] if why else []
             )
+
+
+async def test_a_plan_says_what_it_could_not_alter(tmp_path: Path) -> None:
+    lookup = Lookup(tool="search", args={"q": "x"}, settle_seconds=60)
+    step = PlanStep(
+        key="mail",
+        action="email.send",
+        target="alice@example.org",
+        payload="one",
+        repeat="keyed",
+        key_ttl_seconds=900,
+        lookup=lookup,
+        satisfies=("C1",),
+    )
+    bare = PlanStep(key="bare", action="email.send")
+    changes: list[tuple[PlanStep, str]] = [
+        (replace(step, payload="two"), "payload"),
+        (replace(step, repeat="unsafe", max_attempts=2), "repeat, max_attempts"),
+        (replace(step, key_ttl_seconds=100, deadline_seconds=50), "key_ttl_seconds, deadline_seconds"),
+        (replace(step, lookup=replace(lookup, tool="other"), undo=Undo(tool="recall")), "lookup, undo"),
+        (replace(step, lookup=replace(lookup, settle_seconds=90)), "settle_seconds"),
+        (replace(step, depends_on=("bare",), satisfies=("C1", "C2")), "depends_on, satisfies"),
+        (replace(bare, target="bob@example.org", args={"n": 1}), "target, args"),
+    ]
+    async with open_desk(tmp_path) as desk:
+
+        async def told(*plan: PlanStep) -> list[str]:
+            answer = await desk.journal.begin_run(BeginRun(run=desk.run, plan=plan), AGENT)
+            return list(answer.get("warnings", ()))
+
+        assert await told(step, bare) == []
+        assert await told(step, bare, PlanStep(key="mail2", action="a")) == []
+        for changed, names in changes:
+            [warning] = await told(changed)
+            assert f"a plan alters nothing: {names} as given here did not count" in warning
+        assert await told(step, bare) == []
+        await desk.at("mail").begin(target="alice@example.org", payload="one")
+        assert await told(step) == []
+        clash = replace(step, action="email.other", target="bob@example.org")
+        answer = await desk.journal.begin_run(BeginRun(run=desk.run, plan=(clash,)), AGENT)
+        assert [one["differs"] for one in answer["conflict"]] == [["action", "target"]]
+        assert "warnings" not in answer
+        many = [PlanStep(key=f"k{n}", action="a", target=f"t{n}") for n in range(8)]
+        await told(*many)
+        *each, rest = await told(*(replace(one, payload="reworded") for one in many))
+        assert (len(each), rest) == (5, "so it is with 3 more steps of this plan")
+
+
+async def test_who_did_something_is_answered_of_the_operation_that_did_it(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        begun = await desk.begin()
+        await desk.receipt(attempt=1)
+        other = desk.at("other", run="another")
+        await other.begin(action="a")
+
+        async def owner(run: str | None = None, key: str | None = None, **given: str) -> str:
+            ref = OperationRef(run=run, key=key)
+            command = CheckOperation(ref=ref, external_id="m-1", **given)
+            return str((await desk.journal.check_operation(command, AGENT))["operation"])
+
+        for place in ({}, {"run": desk.run}, {"run": desk.run, "key": desk.key}):
+            assert await owner(**place) == await owner(system="smtp", **place) == begun["operation"]
+            with pytest.raises(NotFound):
+                await owner(system="imap", **place)
+        for place in ({"run": "another"}, {"run": "another", "key": "other"}):
+            with pytest.raises(NotFound) as refused:
+                await owner(**place)
+            assert "does not prove" in refused.value.message
+
+
+async def test_an_unannounced_receipt_is_told_what_it_may_be_a_second_effect_of(tmp_path: Path) -> None:
+    alice: dict[str, Any] = {"action": "email.send", "target": "alice@example.org"}
+    async with open_desk(tmp_path) as desk:
+        begun = await desk.begin(**alice)
+        await desk.failure("unknown")
+        told = await desk.at("mail-to-alice").receipt(**alice)
+        assert told["state"] == "succeeded"
+        [warning] = told["warnings"]
+        assert warning.startswith(
+            f"{begun['operation']} is on record with the same fingerprint and is in_doubt"
+        )
+        assert "warnings" not in await desk.at("mail-to-alice").receipt(**alice)
+        assert "warnings" not in await desk.at("bob").receipt(
+            action="email.send", target="bob@example.org", external_id="m-2"
+        )
+
+
+async def test_only_what_is_to_be_sent_is_said_to_be_sent_unchanged(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        await desk.begin(payload="x" * 3_000)
+        await desk.progress(attempt=1, checkpoint={"text": "y" * 3_000})
+        again = await desk.begin(payload="x" * 3_000)
+        assert again["recorded"]["payload"]["whole"].endswith("from offset 0 on; send that, unchanged")
+        assert again["checkpoint"]["whole"].endswith("detail checkpoint, from offset 0 on")

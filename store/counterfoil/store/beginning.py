@@ -17,6 +17,7 @@ from counterfoil.store.domain.events import Event, EventKind, evolve_run
 from counterfoil.store.domain.model import Run
 from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.preparing import Bodies
+from counterfoil.store.preparing_begins import prepare_begin
 from counterfoil.store.protocol import Connection, Work
 from counterfoil.store.viewing import CONTEXT_DAMAGED, Viewer, party_of
 from counterfoil.store.writing import Change, RunPlace, caller_text, carry_out
@@ -40,7 +41,7 @@ class Beginning:
             InvalidArgument, TooLarge: the call cannot be taken as made.
         """
         view, prepare, bodies = self._view, self._view.prepare, Bodies()
-        given = prepare.begin(command, bodies)
+        given = prepare_begin(command, prepare=prepare, bodies=bodies)
         caller = prepare.caller(caller)
         if caller.call_id is not None and caller.call_id in (given.key, given.run):
             raise InvalidArgument(

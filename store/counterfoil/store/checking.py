@@ -87,18 +87,42 @@ class Checker:
         ref = command.ref
         if command.external_id is not None and ref.operation is None and ref.key is None:
             return await self._owner(connection, command)
-        return await operation_to_look_at(connection, self._view.namespace, self._view.prepare.reference(ref))
+        reference = self._view.prepare.reference(ref)
+        operation = await operation_to_look_at(connection, self._view.namespace, reference)
+        if command.external_id is not None and not operation.is_damaged:
+            self._refuse_foreign(operation, command)
+        return operation
+
+    def _refuse_foreign(self, operation: Operation, command: CheckOperation) -> None:
+        """Refuse to answer of an operation what was asked of a reference that it does not have.
+
+        Raises:
+            NotFound: no receipt of the operation has it.
+        """
+        external_id, system = self._reference_of(command)
+        if not any(
+            receipt.external_id == external_id and system in (None, receipt.system)
+            for receipt in operation.receipts
+        ):
+            raise NotFound(
+                "no receipt of this operation has this external_id; that does not prove that it was not done",
+                fix="leave the operation out to ask which one has it, or external_id to ask about this one",
+                candidates=[f"{operation.id} in run {safe(operation.run)}"],
+            )
+
+    def _reference_of(self, command: CheckOperation) -> tuple[str, str | None]:
+        external_id = self._view.prepare.text(command.external_id, name="external_id")
+        system = self._view.prepare.text(command.system, name="system")
+        return "" if external_id is None else external_id.strip(), system
 
     async def _owner(self, connection: Connection, command: CheckOperation) -> Operation:
-        external_id = self._view.prepare.text(command.external_id, name="external_id")
+        external_id, system = self._reference_of(command)
         rows = await connection.fetch_all(
-            "owners",
-            {
-                "namespace": self._view.namespace,
-                "external_id": "" if external_id is None else external_id.strip(),
-                "system": self._view.prepare.text(command.system, name="system"),
-            },
+            "owners", {"namespace": self._view.namespace, "external_id": external_id, "system": system}
         )
+        if command.ref.run is not None:
+            run = self._view.prepare.name(command.ref.run, name="run")
+            rows = [row for row in rows if row["run"] == run]
         if not rows:
             raise NotFound(
                 "no receipt with this external_id is on file; that does not prove that nothing was done",

@@ -15,19 +15,23 @@ from counterfoil.store.domain.criteria import satisfaction_text
 from counterfoil.store.domain.drafting import Creation, Situation
 from counterfoil.store.domain.events import evolve_all
 from counterfoil.store.domain.instants import rfc3339
+from counterfoil.store.domain.lookalikes import Newcomer, find_lookalikes
 from counterfoil.store.domain.model import Operation, Run, State
 from counterfoil.store.domain.names import fold_spelling, targets_overlap
 from counterfoil.store.domain.receipts import ReceiptFacts
 from counterfoil.store.domain.states import state_of
 from counterfoil.store.errors import BodyDamaged, InvalidArgument
 from counterfoil.store.preparing import Bodies, Reference
+from counterfoil.store.preparing_reports import prepare_receipt
 from counterfoil.store.protocol import Connection
-from counterfoil.store.resolving import criteria_of, operation_or_fault, read_body
-from counterfoil.store.rows import run_from_row
+from counterfoil.store.resolving import criteria_of, look_alike_terms, operation_or_fault, read_body
+from counterfoil.store.rows import load_operations, run_from_row
 from counterfoil.store.viewing import Viewer
 from counterfoil.store.writing import Change, RunPlace, caller_text, carry_out
 
 __all__ = ["Commanding", "check_attempt"]
+
+_MOST_ALIKE = 3
 
 
 class Commanding:
@@ -97,7 +101,9 @@ class Commanding:
             InvalidArgument, TooLarge: naming the field, or an attempt that does not exist.
         """
         action = given.action if operation is None else operation.description.action
-        receipt = self._view.prepare.receipt(given, bodies, action=action, operation=ref.id)
+        receipt = prepare_receipt(
+            given, prepare=self._view.prepare, bodies=bodies, action=action, operation=ref.id
+        )
         satisfied = (
             *(() if operation is None else operation.satisfies),
             *(() if receipt.satisfies is None else json.loads(receipt.satisfies)),
@@ -218,9 +224,32 @@ class Commanding:
             answer.update(await self._view.doubt(connection, after, now))
         if verdict.next == "skip":
             answer.update(self._view.settled(after, now))
-        if verdict.warnings:
-            answer["warnings"] = list(verdict.warnings)
+        warnings = list(verdict.warnings)
+        if before is None:
+            warnings += await self._alike(connection, after, situation)
+        if warnings:
+            answer["warnings"] = warnings
         return answer
+
+    async def _alike(self, connection: Connection, unannounced: Operation, situation: Situation) -> list[str]:
+        """Warn of what an effect that nobody announced may be a second one of; its receipt is kept."""
+        rows = await connection.fetch_all("look_alikes", look_alike_terms(unannounced))
+        newcomer = Newcomer(
+            id=unannounced.id,
+            run=unannounced.run,
+            description=unannounced.description,
+            party=situation.party,
+        )
+        now = situation.now.at
+        found = find_lookalikes(
+            newcomer, await load_operations(connection, rows), now=now, policy=situation.policy
+        )
+        return [
+            f"{alike.operation.id} is on record with the same {alike.same} and is "
+            f"{state_of(alike.operation, now).value}: if this receipt is of that effect, do not perform it, "
+            "and tell a person; if not, there are two effects"
+            for alike in found[:_MOST_ALIKE]
+        ]
 
 
 def check_attempt(operation: Operation | None, number: int) -> None:

@@ -1,4 +1,4 @@
-"""Brings the commands about runs into normal form; the rest is in `preparing`."""
+"""Brings the commands about runs into normal form; what every command shares is in `preparing`."""
 
 from counterfoil.store.domain.begin import BeginGiven
 from counterfoil.store.domain.commands import BeginOperation, BeginRun, Criterion, RecordProgress, Spec
@@ -7,6 +7,7 @@ from counterfoil.store.domain.progress import ProgressFacts
 from counterfoil.store.domain.runs import RunGiven, SpecGiven
 from counterfoil.store.errors import InvalidArgument, TooLarge
 from counterfoil.store.preparing import Bodies, Preparer, attempt_number, duration
+from counterfoil.store.preparing_begins import prepare_begin
 
 __all__ = [
     "prepare_progress",
@@ -81,7 +82,7 @@ def prepare_spec(spec: Spec, *, prepare: Preparer, bodies: Bodies) -> SpecGiven:
 
 def _step(command: BeginRun, number: int, *, prepare: Preparer, bodies: Bodies) -> BeginGiven:
     step = command.plan[number]
-    return prepare.begin(
+    return prepare_begin(
         BeginOperation(
             run=command.run,
             key=step.key,
@@ -99,7 +100,8 @@ def _step(command: BeginRun, number: int, *, prepare: Preparer, bodies: Bodies) 
             max_attempts=step.max_attempts,
             distinct_from=step.distinct_from,
         ),
-        bodies,
+        prepare=prepare,
+        bodies=bodies,
     )
 
 

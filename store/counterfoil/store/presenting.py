@@ -97,7 +97,8 @@ def body_shown(text: str | None, *, detail: str) -> Json:
         "characters": len(shown),
         "digest": digest(text),
         "beginning": escape_untrusted(shown[:_SHORT], limit=_SHORT),
-        "whole": f"check_operation with detail {detail}, from offset 0 on; send that, unchanged",
+        "whole": f"check_operation with detail {detail}, from offset 0 on"
+        + ("; send that, unchanged" if detail in ("args", "payload") else ""),
     }
 
 

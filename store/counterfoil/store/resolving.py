@@ -3,14 +3,13 @@
 import json
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 from counterfoil.store.damaged_rows import misled, refuse_lost, rows_are_gone, stand_in_for_lost
-from counterfoil.store.domain.begin import BeginGiven
 from counterfoil.store.domain.canonical import digest
 from counterfoil.store.domain.commands import Criterion
 from counterfoil.store.domain.criteria import criteria_from_text
 from counterfoil.store.domain.events import EventKind
-from counterfoil.store.domain.failures import FailureFacts
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.lookalikes import is_of_conversation
 from counterfoil.store.domain.model import Operation, Party, Run
@@ -21,6 +20,10 @@ from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.replaying import events_by_operation, replay
 from counterfoil.store.rows import load_operation, load_operations
 from counterfoil.store.stored_json import to_json
+
+if TYPE_CHECKING:
+    from counterfoil.store.domain.begin import BeginGiven
+    from counterfoil.store.domain.failures import FailureFacts
 
 __all__ = [
     "as_recorded",
@@ -248,7 +251,7 @@ async def has_decided(connection: Connection, operation: Operation, call_id: str
     )
 
 
-async def has_claimed(connection: Connection, operation: Operation, given: FailureFacts) -> bool:
+async def has_claimed(connection: Connection, operation: Operation, given: "FailureFacts") -> bool:
     """Tell whether this very failure was claimed before: again, it would only make the log longer."""
     rows = await connection.fetch_all(
         "read_operation_events",
@@ -317,7 +320,7 @@ async def satisfying_in(connection: Connection, place: Mapping[str, str]) -> tup
     return await load_operations(connection, await connection.fetch_all("read_satisfying_operations", place))
 
 
-def look_alike_terms(given: BeginGiven | Operation) -> dict[str, str | None]:
+def look_alike_terms(given: "BeginGiven | Operation") -> dict[str, str | None]:
     """Give what `look_alikes` compares the operations of a run with."""
     return {
         "namespace": given.namespace,

@@ -29,6 +29,7 @@ from counterfoil.store.domain.runs import (
     decide_release_run,
     decide_run_progress,
     decide_set_spec,
+    differing_parts,
 )
 from counterfoil.store.domain.states import state_of
 from counterfoil.store.errors import BodyDamaged, Forbidden
@@ -182,6 +183,7 @@ class RunKeeping:
                     "step": step.key,
                     "operation": existing.id,
                     "state": state_of(existing, situation.now.at).value,
+                    "differs": differing_parts(step, existing),
                 }
                 for step, existing in verdict.conflicts[:_MOST_SHOWN]
             ]

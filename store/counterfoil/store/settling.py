@@ -22,6 +22,7 @@ from counterfoil.store.domain.failures import decide_failure
 from counterfoil.store.domain.receipts import decide_receipt
 from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.preparing import Bodies
+from counterfoil.store.preparing_reports import prepare_close, prepare_failure, read_as_of
 from counterfoil.store.protocol import Connection, Work
 from counterfoil.store.resolving import has_claimed, has_decided, was_called
 from counterfoil.store.viewing import Viewer
@@ -68,7 +69,8 @@ class Settling:
     def failure(self, command: RecordFailure, caller: Caller) -> Work[dict[str, Any]]:
         """Take an agent's word about its own attempt."""
         bodies = Bodies()
-        ref, given = self._prepare.reference(command.ref), self._prepare.failure(command, bodies)
+        ref = self._prepare.reference(command.ref)
+        given = prepare_failure(command, prepare=self._prepare, bodies=bodies)
         caller = self._prepare.caller(caller)
 
         async def work(connection: Connection) -> dict[str, Any]:
@@ -113,7 +115,7 @@ class Settling:
                 finding=command.finding,
                 checked_with=checked_with,
                 by=command.by,
-                as_of=self._prepare.as_of(command, situation.now.at),
+                as_of=read_as_of(command, situation.now.at),
                 receipt=await self._commands.receipt_facts(
                     connection, command.receipt, bodies, operation, run, ref
                 ),
@@ -133,7 +135,7 @@ class Settling:
 
     def close(self, command: CloseOperation, caller: Caller) -> Work[dict[str, Any]]:
         """Take the explicit decision to stop waiting or to give up."""
-        ref, given = self._prepare.reference(command.ref), self._prepare.close(command)
+        ref, given = self._prepare.reference(command.ref), prepare_close(command, prepare=self._prepare)
         caller = self._prepare.caller(caller)
 
         async def work(connection: Connection) -> dict[str, Any]:

@@ -18,6 +18,7 @@ __all__ = ["read_states"]
 _LOOK_SECONDS = 5
 _DEEPEST = 5
 _PLACES = frozenset(("GIT_DIR", "GIT_WORK_TREE", "DOCKER_HOST", "DOCKER_CONTEXT", "CONTAINER_HOST"))
+_ENGINES = {"docker": ("--host", "-H", "--context", "-c"), "podman": ("--url", "--connection")}
 _ONE_BY_NAME = re.compile(r"\d+|https?://\S+/\d+")
 """How a pull request is named, so that the branch does not say which one is meant."""
 
@@ -85,8 +86,16 @@ def _image(invocation: Invocation, operands: Sequence[Word]) -> dict[str, str] |
     if len(named) != 1 or not named[0].is_static or invocation.is_elsewhere:
         return None
     program = "podman" if invocation.program == "podman" else "docker"
-    lines = _lines(invocation, program, "image", "inspect", "-f", "{{.Id}}", named[0].text)
+    lines = _lines(
+        invocation, program, *_engine(invocation), "image", "inspect", "-f", "{{.Id}}", named[0].text
+    )
     return {named[0].text: lines[0]} if lines else None
+
+
+def _engine(invocation: Invocation) -> list[str]:
+    """Give the options that say which engine holds the image."""
+    words, takes = invocation.words[1:], _ENGINES.get(invocation.program, ())
+    return [f"{name}={word.text}" for name in takes for word in option_values(words, name)[-1:]]
 
 
 def _kube_context(invocation: Invocation, operands: Sequence[Word]) -> dict[str, str] | None:

@@ -41,9 +41,13 @@ class _Option(Struct, frozen=True):
 
 
 class Spelling(Struct, frozen=True, kw_only=True):
-    """A program's words apart: those that stay as they stand, and the declared options among them."""
+    """A program's words apart: those that stay as they stand, and the declared options among them.
+
+    `called` are the words that stand for the program and its subcommand, `program` is what was run.
+    """
 
     program: str
+    called: tuple[str, ...]
     left: tuple[Word, ...]
     options: tuple[_Option, ...]
     folder: str | None
@@ -64,7 +68,7 @@ class Spelling(Struct, frozen=True, kw_only=True):
         `said` are options, and `operand` a word, that the target of the effect tells wholly.
         """
         left = [_plain_path(word, self.folder) for word in self.left if word is not operand]
-        told: dict[str, Any] = {"words": [self.program, *told_words(self.program, left)]}
+        told: dict[str, Any] = {"words": [*self.called, *told_words(self.program, left)]}
         options = [[one.name, *self._value(one)] for one in self.options if one.written not in said]
         if options:
             told["options"] = sorted(options, key=lambda one: _group(one[0]))
@@ -76,9 +80,11 @@ class Spelling(Struct, frozen=True, kw_only=True):
             return []
         if not option.is_text:
             value = _plain_path(value, self.folder)
-        # A secret is known by the option in front of it, or by the one that it is joined to.
-        is_joined = option.written.startswith("--") and value.text.startswith("-")
-        words = (Word(f"{option.written}={value.text}"),) if is_joined else (Word(option.written), value)
+        # A secret is known by the option in front of it, or by the one that it is joined to; `-p` is a
+        # password in one subcommand and a project in another.
+        name = option.name if option.name.startswith("--") else option.written
+        is_joined = name.startswith("--") and value.text.startswith("-")
+        words = (Word(f"{name}={value.text}"),) if is_joined else (Word(name), value)
         return told_words(self.program, words)[1:]
 
 
@@ -95,6 +101,7 @@ def spelled(invocation: Invocation, rule: CommandRule) -> Spelling:
     texts = frozenset(own.get(name, name) for name in names_in(rule.texts))
     words = invocation.words[1:]
     left: list[Word] = []
+    verbs: list[int] = []
     options: list[_Option] = []
     operands = at = 0
     while at < len(words):
@@ -106,8 +113,10 @@ def spelled(invocation: Invocation, rule: CommandRule) -> Spelling:
             left += [word, *rest] if any(one.text.startswith("-") for one in rest) else rest
             break
         if not (word.text.startswith("-") and len(word.text) > 1):
+            if not word.text.startswith("+"):
+                verbs += [len(left)] if operands < len(rule.words) else []
+                operands += 1
             left.append(word)
-            operands += not word.text.startswith("+")
             continue
         is_behind = operands >= len(rule.words)
         takes = behind if is_behind else before
@@ -138,14 +147,22 @@ def spelled(invocation: Invocation, rule: CommandRule) -> Spelling:
         options += [_option(name, value, names=names, texts=texts, takes=takes) for name, value in found]
     if not all(word.is_static or word.reads for word in left):
         # The shell may make options of them: nothing is moved past them.
-        return Spelling(program=program, left=words, options=(), folder=None)
+        return Spelling(program=program, called=(program,), left=words, options=(), folder=None)
+    called: tuple[str, ...] = (program,)
+    if rule.known_as is not None and len(verbs) == len(rule.words):
+        names_of_one = rule.known_as.split()
+        called = tuple(text for text in names_of_one if not text.startswith("-"))
+        left = [word for place, word in enumerate(left) if place not in verbs]
+        given = {option.name for option in options}
+        said = (_option(text, None, names=own, texts=texts, takes=()) for text in names_of_one[len(called) :])
+        options += [option for option in said if option.name not in given]
     options += [
         _option(name, Word(value), names=own, texts=texts, takes=behind)
         for name, _, value in (one.partition("=") for one in rule.implied)
         if all(given.name != own.get(name, name) for given in options)
     ]
     folder = None if invocation.is_elsewhere else invocation.folder
-    return Spelling(program=program, left=tuple(left), options=tuple(options), folder=folder)
+    return Spelling(program=program, called=called, left=tuple(left), options=tuple(options), folder=folder)
 
 
 def _option(
@@ -161,6 +178,8 @@ def _option(
         is_file = value is None or value.text.partition("=")[2].startswith("@") or not value.is_static
         name = max(names_in((name,)), key=len) if is_file else names[name]
     is_text = name in texts or written not in takes
+    if is_text and value is not None and value.text == "true" and written not in takes:
+        value = None  # `--force=true` of what takes no value is `--force`.
     return _Option(name, written, value, is_text)
 
 

@@ -11,7 +11,7 @@ from counterfoil.store.domain.events import Event, EventKind, evolve_run, terms_
 from counterfoil.store.domain.holds import held_until, holder_seen, is_held, is_held_by_another
 from counterfoil.store.domain.instants import Instant, micros
 from counterfoil.store.domain.lookalikes import Lookalike, Newcomer, find_lookalikes
-from counterfoil.store.domain.model import Operation, Run, State
+from counterfoil.store.domain.model import LookupTerms, Operation, Run, State
 from counterfoil.store.domain.states import state_of
 from counterfoil.store.errors import InvalidArgument
 
@@ -26,8 +26,11 @@ __all__ = [
     "decide_release_run",
     "decide_run_progress",
     "decide_set_spec",
+    "differing_parts",
 ]
 
+_MOST_TOLD = 5
+"""Steps on record that a plan is told of one by one: a session that lost its memory words many anew."""
 _TAKES_NO_HOLD = "you do not hold this run, and this takes no hold: begin_run does"
 _DONE = frozenset((State.SUCCEEDED, State.TIMED_OUT, State.CANCELLED, State.COMPENSATED))
 
@@ -212,11 +215,14 @@ def _take_plan(
     conflicts: list[tuple[BeginGiven, Operation]] = []
     stands_for: dict[str, str] = {}
     fresh: list[BeginGiven] = []
+    known: list[tuple[BeginGiven, Operation]] = []
     for step in given.steps:
         existing = by_key.get(step.key)
         if existing is not None:
             if _is_another_effect(step, existing):
                 conflicts.append((step, existing))
+            else:
+                known.append((step, existing))
             continue
         alike = _lookalikes(step, facts.operations, situation, compacted_at=facts.compacted_at)
         if alike:
@@ -236,6 +242,16 @@ def _take_plan(
         siblings = _siblings(step, steps, situation)
         warnings += [f"{planned.operation.id} and {other.id} look alike in this plan" for other in siblings]
         steps.append(planned)
+    untaken = [(existing.id, _not_taken(step, existing, stands_for)) for step, existing in known]
+    told = [
+        f"{operation} is on record already, and a plan alters nothing: {', '.join(names)} as given here did "
+        "not count (begin_operation takes what was left out, and what is stricter)"
+        for operation, names in untaken
+        if names
+    ]
+    warnings += told[:_MOST_TOLD]
+    if len(told) > _MOST_TOLD:
+        warnings.append(f"so it is with {len(told) - _MOST_TOLD} more steps of this plan")
     return RunVerdict(
         next="continue",
         reason="started",
@@ -247,20 +263,63 @@ def _take_plan(
     )
 
 
+def _not_taken(step: BeginGiven, existing: Operation, stands_for: Mapping[str, str]) -> list[str]:
+    """Name what a step says otherwise than its operation on record, or in addition to it."""
+    said, recorded = step.description, existing.description
+    names = [
+        name
+        for name, given, known in (
+            ("target", said.target, recorded.target),
+            ("args", said.args_digest, recorded.args_digest),
+        )
+        if given is not None and known is None
+    ]
+    if said.payload_keyed not in (None, recorded.payload_keyed) and (
+        said.payload_digest != recorded.payload_digest
+    ):
+        names.append("payload")
+    terms = replace(step.terms, lookup=_as_said(step.terms.lookup, existing.terms.lookup))
+    names += [
+        name
+        for name in ("repeat", "key_ttl_seconds", "lookup", "settle_seconds", "undo", *_LIMITS)
+        if getattr(terms, name) not in (None, getattr(existing.terms, name))
+    ]
+    if {stands_for.get(key, key) for key in step.depends_on} - {*existing.depends_on}:
+        names.append("depends_on")
+    if {*step.satisfies} - {*existing.satisfies}:
+        names.append("satisfies")
+    return names
+
+
+_LIMITS = ("deadline_seconds", "max_attempts")
+
+
+def _as_said(given: LookupTerms | None, recorded: LookupTerms | None) -> LookupTerms | None:
+    """Read a lookup as the one on record where it leaves `conclusive` open."""
+    if given is None or recorded is None or given.conclusive is not None:
+        return given
+    return replace(given, conclusive=recorded.conclusive)
+
+
 def _is_another_effect(step: BeginGiven, existing: Operation) -> bool:
     """Compare what both say; what one leaves out is no difference while nothing was granted."""
+    return bool(differing_parts(step, existing))
+
+
+def differing_parts(step: BeginGiven, existing: Operation) -> list[str]:
+    """Name the parts in which a step is another effect than the operation of its key."""
     said, recorded = step.description, existing.description
     if said.fingerprint == recorded.fingerprint:
-        return False
-    return (
-        said.action != recorded.action
-        or (said.target is not None and said.target != recorded.target and not _may_take(existing, "target"))
-        or (
-            said.args_digest is not None
-            and said.args_digest != recorded.args_digest
-            and not _may_take(existing, "args_digest")
-        )
-    )
+        return []
+    differing = ["action"] if said.action != recorded.action else []
+    differing += [
+        part
+        for part, name in (("target", "target"), ("args", "args_digest"))
+        if getattr(said, name) is not None
+        and getattr(said, name) != getattr(recorded, name)
+        and not _may_take(existing, name)
+    ]
+    return differing
 
 
 def _may_take(existing: Operation, name: str) -> bool:

@@ -10,7 +10,7 @@ __all__ = ["RuleProblem", "read_rules"]
 
 _Rule = TypeVar("_Rule", CommandRule, ToolRule)
 
-_TEXTS = frozenset(("action", "external_id", "url", "lookup", "program", "tool", "target"))
+_TEXTS = frozenset(("action", "external_id", "url", "lookup", "program", "tool", "target", "known_as"))
 _LISTS = frozenset(
     (
         "also",

@@ -90,7 +90,8 @@ class CommandRule(EffectRule, frozen=True, kw_only=True):
     taken for its value wherever the target does not need it. `texts` are options whose value is no file,
     whatever lies there under that name. `implied` holds where the option is not there: `--method=POST`.
     `target` says what is acted on, `at` where: see `acted_on`. `once`: one target can be acted on once, so
-    that other options are the same effect in other words.
+    that other options are the same effect in other words. `known_as` are the program, words and flags under
+    which it is compared, where one command has several names: `gh pr create` is what `gh pr new` is.
     """
 
     program: str
@@ -108,6 +109,7 @@ class CommandRule(EffectRule, frozen=True, kw_only=True):
     texts: tuple[str, ...] = ()
     implied: tuple[str, ...] = ()
     once: bool = False
+    known_as: str | None = None
 
     @property
     def flag_names(self) -> frozenset[str]:

@@ -36,6 +36,7 @@ FORGES = (
     CommandRule(
         program="gh",
         words=("pr", "create|new"),
+        known_as="gh pr create",
         unless=("--dry-run", "--help", "--web", "-w"),
         action="github.pr.create",
         also=("pr.create", "pull_request.create", "github.pull_request.create", "pr.open"),
@@ -102,6 +103,7 @@ FORGES = (
     CommandRule(
         program="gh",
         words=("issue", "create|new"),
+        known_as="gh issue create",
         unless=("--help", "--web", "-w"),
         action="github.issue.create",
         also=("issue.create", "issue.open"),
@@ -131,6 +133,7 @@ FORGES = (
     CommandRule(
         program="gh",
         words=("release", "create|new"),
+        known_as="gh release create",
         unless=("--help", "--draft", "-d"),
         action="github.release.create",
         also=("release.create", "release.publish"),
@@ -184,6 +187,7 @@ FORGES = (
     CommandRule(
         program="glab",
         words=("mr", "create|new"),
+        known_as="glab mr create",
         unless=("--help", "--web", "-w"),
         action="gitlab.mr.create",
         also=("mr.create", "merge_request.create"),
@@ -200,6 +204,7 @@ FORGES = (
     CommandRule(
         program="glab",
         words=("mr", "merge|accept"),
+        known_as="glab mr merge",
         unless=("--help",),
         action="gitlab.mr.merge",
         also=("mr.merge",),
