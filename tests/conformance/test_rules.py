@@ -1079,6 +1079,39 @@ async def test_the_success_of_an_undoing_reaches_what_it_undoes_across_runs(tmp_
         assert (await desk.journal.reader.verify()).faults == ()
 
 
+async def test_what_a_person_denies_to_have_been_undone_counts_as_done_again(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        operation = (await desk.begin())["operation"]
+        await desk.receipt()
+        undo = desk.at("undo", run="another-run")
+        await undo.begin(compensates=operation)
+        await undo.receipt(external_id="recall-1")
+        await undo.reconcile("not_performed", caller=PERSON)
+        assert (await undo.state(), await desk.state()) == ("disputed", "compensated")
+
+        answer = await undo.reconcile("not_performed", caller=PERSON)
+
+        assert answer["warnings"] == [f"{operation} is not undone by this: it counts as succeeded again"]
+        assert (await undo.state(), await desk.state()) == ("failed", "succeeded")
+        assert words(await undo.begin(compensates=operation)) == "perform retry_after_failure"
+        await undo.receipt(external_id="recall-2")
+        assert await desk.state() == "compensated"
+        assert (await desk.journal.reader.verify()).faults == ()
+
+
+async def test_what_was_undone_by_something_else_stays_undone(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        operation = (await desk.begin())["operation"]
+        await desk.receipt()
+        undo = desk.at("undo")
+        await undo.begin(compensates=operation)
+        await desk.reconcile("compensated", **UNDOING)
+        await undo.receipt(external_id="another-recall")
+        for _ in range(2):
+            await undo.reconcile("not_performed", caller=PERSON)
+        assert (await undo.state(), await desk.state()) == ("failed", "compensated")
+
+
 async def test_the_receipt_of_the_effect_is_no_receipt_of_its_undoing(tmp_path: Path) -> None:
     async with open_desk(tmp_path) as desk:
         await to.succeeded(desk)
