@@ -364,7 +364,8 @@ async def test_a_final_failure_and_a_used_up_limit_are_a_persons_question(tmp_pa
 async def test_a_pause_that_a_failure_asks_for_is_kept(tmp_path: Path) -> None:
     async with open_desk(tmp_path) as desk:
         await desk.begin()
-        await desk.failure("none", evidence=REFUSED, retry_after_seconds=60)
+        failed = await desk.failure("none", evidence=REFUSED, retry_after_seconds=60)
+        assert (words(failed), failed["retry_at"]) == ("continue recorded", after(60))
         answer = await desk.begin()
         assert (words(answer), answer["retry_at"]) == ("wait backoff", after(60))
         desk.clock.advance(60)
