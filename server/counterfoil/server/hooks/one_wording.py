@@ -1,4 +1,4 @@
-"""Puts a command into one of its wordings, where a variable in front or a short name says what others say too.
+"""Puts a command into one of its wordings: a variable in front or a short name may say what others say too.
 
 `GH_REPO=me/w gh pr create` is `gh pr create --repo=me/w`, and `kubectl delete deploy web` is `kubectl delete
 deployment/web`. What says where an effect acts is then read, shown and compared in one way.
