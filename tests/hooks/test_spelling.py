@@ -90,6 +90,8 @@ SAME = [
     ("mail -s hi bob", "mail --subject hi bob", "mail --subject=hi bob", "mail bob -s hi"),
     ("terraform apply -auto-approve -var a=1", "terraform apply --var=a=1 --auto-approve"),
     ("docker push -a x/y", "docker push x/y --all-tags"),
+    ("npm publish", "npm publish --verbose", "npm publish --yes -q"),
+    ("helm upgrade r c", "helm upgrade r c --debug", "helm --debug upgrade r c"),
     ("npm publish --tag next --access public", "npm publish --access=public --tag=next"),
     # One subcommand under several names.
     ("gh pr create -t x", "gh pr new -t x", "gh pr new --title=x -R me/w", "gh -R me/w pr new -t x"),
@@ -144,6 +146,16 @@ SAME = [
     ("netlify deploy -s site", "NETLIFY_SITE_ID=site netlify deploy"),
     ("fly deploy -a shop", "FLY_APP=shop flyctl deploy"),
     ("ansible-playbook -i inv s.yml", "ANSIBLE_INVENTORY=inv ansible-playbook s.yml"),
+    (
+        "aws sns publish --topic-arn t --message hi --region r",
+        "aws --region r sns publish --message=hi --topic-arn t",
+        "AWS_REGION=r aws sns publish --message hi --topic-arn t",
+        "aws sns publish --topic-arn t --message hi --region r --output text --query MessageId --debug",
+    ),
+    ("rsync -avz dist e.org:/w", "rsync -a -z dist e.org:/w", "rsync --compress --archive -q dist e.org:/w"),
+    ("scp -r -P 22 dist e.org:", "scp -P22 -rq dist e.org:"),
+    ("git subtree push --prefix dist origin pages", "git subtree push -P dist origin pages"),
+    ("git subtree push --prefix=dist origin pages", "git subtree push -q -P dist origin pages"),
     # One resource under several names.
     (
         "kubectl delete deployment web -n p",
@@ -213,6 +225,12 @@ def test_one_command_has_one_identity_however_it_is_spelled(
         ("TF_WORKSPACE=a terraform apply", "terraform apply"),
         ("AWS_PROFILE=a terraform apply", "AWS_PROFILE=b terraform apply"),
         ("kubectl delete deploy web", "kubectl delete svc web"),
+        ("kubectl set image deploy web web=x:2", "kubectl set image deploy web web=x:3"),
+        ("rsync -a dist e.org:/w", "rsync -a --delete dist e.org:/w"),
+        ("rsync -a dist e.org:/w", "rsync -a dist e.org:/v"),
+        ("aws sns publish --topic-arn t --message a", "aws sns publish --topic-arn t --message b"),
+        ("aws s3 sync x s3://b", "AWS_PROFILE=p aws s3 sync x s3://b"),
+        ("git subtree push -P dist origin pages", "git subtree push -P dist origin main"),
         ("kubectl delete deploy a b", "kubectl delete deploy a"),
         ("kubectl create deploy web --image i", "kubectl create job web --image i"),
     ],

@@ -52,7 +52,19 @@ def only_reads(invocation: Invocation, rule: CommandRule) -> bool:
 def _fits(invocation: Invocation, rule: CommandRule) -> bool:
     if not _has_words(invocation, rule) or excused_by(invocation, rule) is not None:
         return False
+    if rule.remote and not _goes_elsewhere(invocation, rule):
+        return False
     return not rule.needs or any(has_option(invocation.words[1:], option) for option in rule.needs)
+
+
+def _goes_elsewhere(invocation: Invocation, rule: CommandRule) -> bool:
+    """Tell whether the last operand is on another machine: `host:path`, `host::module`, an address."""
+    from counterfoil.server.hooks.acted_on import parsed_by
+
+    operands = parsed_by(invocation, rule).operands
+    last = operands[-1].text if operands else ""
+    place, is_named, _ = last.partition(":")
+    return bool(is_named and place) and "/" not in place
 
 
 def _has_words(invocation: Invocation, rule: CommandRule) -> bool:
@@ -68,7 +80,19 @@ def excused_by(invocation: Invocation, rule: CommandRule) -> str | None:
     # What an option says is no option, whatever it looks like: `--body --help`.
     said = words if rule.form == "http" else without_values(words, takes=rule.options_with_value)
     excuses = (one for one in rule.unless if has_option(words if "=" in one else said, one))
-    return next(excuses, None)
+    return next(excuses, None) or _among_letters(invocation, rule)
+
+
+def _among_letters(invocation: Invocation, rule: CommandRule) -> str | None:
+    """Find an excuse among many letters in one word, `-avzn`, where the rule says what each of them is."""
+    clusters = [word for word in invocation.words[1:] if word.text[:1] == "-" and word.text[1:5].isalpha()]
+    letters = [one for one in rule.unless if len(one) == 2]
+    if not (letters and rule.flags) or not any(len(word.text) > 4 for word in clusters):
+        return None
+    from counterfoil.server.hooks.acted_on import parsed_by
+
+    options = parsed_by(invocation, rule)
+    return next((one for one in letters if options.has(one)), None)
 
 
 def subcommands(invocation: Invocation) -> list[Word]:

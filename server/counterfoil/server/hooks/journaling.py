@@ -250,11 +250,14 @@ class HookJournal:
     async def _parts_on_file(self, call: Call, identity: _Identity) -> list[tuple[HeldAttempt, Call]]:
         """Give what stands in the way of a part of a call: the same effect alone, or composed otherwise.
 
-        What was marked as alike stands in the way while it is not settled; what was done to a target that is
-        acted on once, with the same state or as a version of a package, stands there for good.
+        Nothing stands in the way of what is safe to repeat. What was marked as alike does while it is not
+        settled; what was done to a target that is acted on once, with the same state or as a version of a
+        package, does for good.
         """
         found: list[tuple[HeldAttempt, Call]] = []
         for part in call.parts:
+            if part.repeat == "safe":
+                continue
             own = self._identity(part, identity.run)
             standing: dict[str, HeldAttempt] = {}
             if part.is_known and part.is_readable:

@@ -33,6 +33,23 @@ FORGES = (
         lookup="git ls-remote REMOTE REF: it happened when the commit stands there, or an ancestor check says that what stands there holds it",
         settle_seconds=30,
     ),
+    # It makes commits of its own out of those here, which only it can name.
+    CommandRule(
+        program="git",
+        words=("subtree", "push"),
+        unless=("--help", "-h"),
+        action="git.subtree.push",
+        also=("push", "git.push", "deploy"),
+        kind="commit",
+        state=("head",),
+        takes=TAKES["git subtree push"],
+        texts=TEXTS,
+        flags=FLAGS["git subtree push"],
+        target=("1", "2", "{repository}"),
+        shown=("-q", "--quiet", "-d", "--debug"),
+        lookup="git ls-remote {1}: it happened when the branch stands at what `git subtree split` prints for that folder",
+        settle_seconds=30,
+    ),
     CommandRule(
         program="gh",
         words=("pr", "create|new"),
