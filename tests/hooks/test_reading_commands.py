@@ -20,6 +20,7 @@ from counterfoil.server.hooks.rules.rule import NO_RULES, EffectRule
 from counterfoil.server.hooks.rules.tools import effect_of_tool
 from counterfoil.server.hooks.shell import walking
 from counterfoil.server.hooks.shell.secret_words import told_words
+from counterfoil.server.hooks.shell.walking import read_script
 from counterfoil.server.hooks.shell.words import Word
 from counterfoil.server.rules.reading import read_tool_rule
 from hooks.client import Client, client, git
@@ -210,6 +211,10 @@ def test_a_push_is_found_wherever_it_stands(command):
         "npm run publish-docs",
         "npm install",
         "terraform plan",
+        "gh api graphql -f query='query { viewer { login } }'",
+        "gh api graphql -F owner=a -f query='\n  query($o: String!) { repository(owner: $o) { id } }'",
+        "gh api graphql --field query='{ viewer { login } }' --jq .data",
+        """curl -H "Authorization: Bearer $T" -d '{"query": "{ viewer { login } }"}' https://e.org/graphql""",
         "git subtree pull --prefix lib origin main",
         "kubectl patch deploy web -p x --dry-run=server",
         "kubectl set image deploy/web web=x:2 --local -o yaml",
@@ -302,6 +307,16 @@ def test_what_is_no_effect_is_left_alone(command):
         ("http POST example.org a=1", "http.send"),
         ("http example.org a=1", "http.send"),
         ("git push && gh pr create --fill", "shell.several"),
+        ("gh api graphql -f query='mutation { x }'", "github.api"),
+        ("gh api graphql -f query='query { a } mutation { b }'", "github.api"),
+        ('gh api graphql -f query="$Q"', "github.api"),
+        ("gh api graphql -F query=@q.graphql", "github.api"),
+        ("gh api graphql --input q.json", "github.api"),
+        ("""curl -d '{"query": "mutation { x }"}' https://e.org/graphql""", "http.send"),
+        ("""curl -d '{"query": "{ x }"}' https://e.org/search""", "http.send"),
+        ("curl -d @q.json https://e.org/graphql", "http.send"),
+        ("msmtp -a work bob@e.org < mail", "email.send"),
+        ("mailx -s hi bob@e.org", "email.send"),
         ("git subtree push --prefix dist origin gh-pages", "git.subtree.push"),
         ("terraform apply -destroy", "terraform.destroy"),
         ("kubectl patch svc web --patch-file p.yaml", "kubectl.patch"),
@@ -1021,3 +1036,39 @@ def test_the_first_look_finds_the_words_of_the_operators_rules_or_looks_closer()
     assert configured_words(b'[effects]\ncommands = [{ program = "x" }]\n') is None
     assert configured_words(b'[[effects.tools]]\ntool = "*"\n') is None
     assert is_candidate(b'{"tool_name":"Bash","tool_input":{"command":"depl\'oy.sh\' up"}}', (b"deploy.sh",))
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "stdin"),
+    [
+        ("npm publish - <<'E'\nx\nE", ["npm", "publish", "-"], "x\n"),
+        ("npm publish -f -<<E\nx\nE", ["npm", "publish", "-f", "-"], "x\n"),
+        ("npm publish - <<-E\n\tx\n\tE", ["npm", "publish", "-"], "x\n"),
+        ("npm publish <<E -f - -n p\nx\nE", ["npm", "publish", "-f", "-", "-n", "p"], "x\n"),
+        ("npm publish <<E -f - >out 2>&1\nx\nE", ["npm", "publish", "-f", "-"], "x\n"),
+        ("true && npm publish - <<E\nx\nE", ["npm", "publish", "-"], "x\n"),
+        ("echo a | npm publish - <<E | tee b\nx\nE", ["npm", "publish", "-"], "x\n"),
+        ("npm publish 2>&1 origin main", ["npm", "publish", "origin", "main"], None),
+        ("npm publish >out a 2>err -b", ["npm", "publish", "a", "-b"], None),
+        ("npm publish - 2>&1 | tail -3", ["npm", "publish", "-"], None),
+        ("npm publish && cat - <<E\nx\nE", ["npm", "publish"], None),
+        ("npm publish; (cat) <<E\nx\nE", ["npm", "publish"], None),
+        ("(cd . && npm publish -) <<E\nx\nE", ["npm", "publish", "-"], "x\n"),
+    ],
+)
+def test_words_among_redirections_are_the_programs_and_what_it_reads_its_own(command, words, stdin):
+    [publish] = [one for one in read_script(command, folder="/w").invocations if one.program == "npm"]
+    assert [word.text for word in publish.words] == words
+    assert (None if publish.stdin is None else publish.stdin.text) == stdin
+
+
+def test_what_find_runs_where_a_file_lies_is_of_no_folder_that_is_known(tmp_path: Path):
+    (tmp_path / "package.json").write_text('{"name": "p", "version": "1.0.0"}')
+    here, there = (
+        call(f"find . -name package.json {how} npm publish \\;", folder=str(tmp_path))
+        for how in ("-exec", "-execdir")
+    )
+    assert here is not None
+    assert there is not None
+    assert (here.target, here.is_readable) == ("p@1.0.0", True)
+    assert (there.target, there.is_readable) == (None, False)

@@ -67,6 +67,8 @@ TRIGGERS = (
     (b"xhs ",),
     (b"sendmail",),
     (b"mail ", b"-s"),
+    (b"mailx", b"-s"),
+    (b"msmtp",),
     (b"stripe", b"create"),
     (b"aws ", b"publish"),
     (b"aws ", b"send-"),

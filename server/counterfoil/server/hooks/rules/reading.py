@@ -52,7 +52,7 @@ _KINDS = (
 _WORDS: Mapping[str, tuple[str, ...]] = {
     "kind": _KINDS,
     "repeat": ("safe", "unsafe"),
-    "form": ("git-push", "http"),
+    "form": ("git-push", "http", "graphql"),
 }
 _MOST_SETTLE_SECONDS = 86_400
 

@@ -79,7 +79,8 @@ class CommandRule(EffectRule, frozen=True, kw_only=True):
     """A command of the shell: `program`, then `words` (globs) as the first ones that are no options.
 
     `unless` are options with which it is no effect; `needs` are options of which one has to be there; both
-    may say with which values: `--method=POST|PUT`. `form` names a reading of its own ("git-push", "http").
+    may say with which values: `--method=POST|PUT`. `form` names a reading of its own ("git-push", "http"),
+    or that only a query of GraphQL which reads is meant ("graphql").
     `files` are globs of files whose content is sent though no word names them, `state` names what else goes
     with it (`STATES`). `several` are options with
     which one command does several things, or hides what it did: its words then prove nothing of the whole.

@@ -322,16 +322,19 @@ def _su(words: Sequence[Word]) -> Inner:
 def _found(words: Sequence[Word]) -> Inner | None:
     """Give each command that `find` runs on what it finds."""
     commands: list[tuple[Word, ...]] = []
+    folder: Word | None = None
     rest = iter(words[1:])
     for word in rest:
         if word.text in ("-exec", "-execdir", "-ok", "-okdir"):
+            if word.text.endswith("dir"):
+                folder = Word("{}", is_static=False)
             command: list[Word] = []
             for part in rest:
                 if part.text == ";" or (part.text == "+" and command and "{}" in command[-1].text):
                     break
                 command.append(Word(part.text, part.is_static and "{}" not in part.text))
             commands.append(tuple(command))
-    return Inner(others=tuple(commands), is_unsure=True) if commands else None
+    return Inner(others=tuple(commands), folder=folder, is_unsure=True) if commands else None
 
 
 def _many(words: Sequence[Word]) -> Inner:

@@ -180,6 +180,12 @@ FORGES = (
     ),
     CommandRule(
         program="gh",
+        words=("api", "graphql"),
+        form="graphql",
+        effect=False,
+    ),
+    CommandRule(
+        program="gh",
         words=("api",),
         needs=(
             "-X=POST|PUT|PATCH|DELETE",
