@@ -319,6 +319,16 @@ def test_what_is_no_effect_is_left_alone(command):
         ("mailx -s hi bob@e.org", "email.send"),
         ("git subtree push --prefix dist origin gh-pages", "git.subtree.push"),
         ("terraform apply -destroy", "terraform.destroy"),
+        ("pulumi down -y", "pulumi.destroy"),
+        ("helm un web", "helm.uninstall"),
+        ("helm rollback web 2 -n prod", "helm.rollback"),
+        ("gh gist create x.py", "github.gist.create"),
+        ("gh run rerun 12 --failed", "github.run.rerun"),
+        ("gh repo new me/x --private", "github.repo.create"),
+        ("npx cdk deploy --all --require-approval never", "cdk.deploy"),
+        ("npx serverless deploy --stage p", "serverless.deploy"),
+        ("sls deploy", "serverless.deploy"),
+        ("sam deploy --stack-name s", "sam.deploy"),
         ("kubectl patch svc web --patch-file p.yaml", "kubectl.patch"),
         ("kubectl replace -f d.yaml", "kubectl.replace"),
         ("kubectl rollout undo deploy/web", "kubectl.rollout.undo"),
@@ -548,6 +558,13 @@ def test_what_chooses_another_place_in_front_leaves_it_unknown(client: Client, c
         "KUBECONFIG=$K kubectl apply -f k",
         "export AWS_PROFILE=$P; terraform apply",
         "find . -name '*.tgz' -exec npm publish {} \\;",
+        "cat l | xargs -I{} sh -c 'curl -d 1 U/{}'",
+        "xargs -a l -P 4 -I % curl -d 1 U/%",
+        "cat l | xargs -i curl -d {} U",
+        "cat l | xargs --replace=@ bash -c 'cd @ && npm publish'",
+        "cat l | xargs -n1 npm publish",
+        "find . -name a -exec sh -c 'curl -d @{} U' \\;",
+        "parallel curl -d {} U ::: a b",
         "cd $D && curl -d @body U",
         "ssh host 'curl -d @body U'",
         "docker exec a npm publish",
@@ -1072,3 +1089,17 @@ def test_what_find_runs_where_a_file_lies_is_of_no_folder_that_is_known(tmp_path
     assert there is not None
     assert (here.target, here.is_readable) == ("p@1.0.0", True)
     assert (there.target, there.is_readable) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("command", "target"),
+    [
+        ("xargs -a l -I % curl -X POST https://e.org/%", "https://e.org/$_"),
+        ("xargs -I{} helm upgrade {} ./c < l", "$_"),
+        ("xargs -a l curl -d 1 https://e.org", "https://e.org/ http://…/"),
+    ],
+)
+def test_what_xargs_adds_stands_behind_or_in_the_place_of_its_mark(command: str, target: str):
+    found = call(command)
+    assert found is not None
+    assert found.target == target

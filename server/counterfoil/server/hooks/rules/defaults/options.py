@@ -148,6 +148,27 @@ TAKES: Mapping[str, tuple[str, ...]] = {
         "--vault-password-file --vault-pass-file --start-at-task --become-password-file",
         "--connection-password-file",
     ),
+    "gh repo create": _names(
+        "-d|--description -g|--gitignore -h|--homepage -l|--license -r|--remote -s|--source -t|--team",
+        "-p|--template",
+    ),
+    "gh gist create": _names("-d|--desc -f|--filename"),
+    "gh run rerun": _names("-R|--repo --hostname -j|--job"),
+    "helm uninstall": _names("--cascade --description --timeout --history-max"),
+    "cdk deploy": _names(
+        "-a|--app -c|--context -p|--plugin --profile -r|--role-arn --toolkit-stack-name -o|--output --tags -t",
+        "--require-approval --notification-arns --parameters -O|--outputs-file --progress --concurrency",
+        "-m|--method --change-set-name -e --build-exclude -E --hotswap-fallback --asset-parallelism",
+    ),
+    "serverless deploy": _names(
+        "-s|--stage -r|--region -c|--config -f|--function --aws-profile --app --org --param",
+    ),
+    "sam deploy": _names(
+        "-t|--template-file|--template --stack-name --s3-bucket --s3-prefix --image-repository --kms-key-id",
+        "--image-repositories --role-arn --region --profile --config-env --config-file --capabilities",
+        "--parameter-overrides --tags --metadata --notification-arns --signing-profiles --on-failure",
+        "--max-wait-duration",
+    ),
     "git subtree push": _names(
         "-P|--prefix -b|--branch --onto --annotate -m|--message",
     ),
@@ -287,6 +308,27 @@ FLAGS: Mapping[str, tuple[str, ...]] = {
     "ansible-playbook": _names(
         "-b|--become -k|--ask-pass -K|--ask-become-pass -J|--ask-vault-pass -D|--diff -v -vv -vvv -vvvv",
         "--step --force-handlers --flush-cache --list-tags",
+    ),
+    "gh repo create": _names(
+        "--private --public --internal -c|--clone --push --add-readme --disable-issues --disable-wiki",
+        "--include-all-branches",
+    ),
+    "gh gist create": _names("-p|--public"),
+    "gh run rerun": _names("--failed -d|--debug"),
+    "helm uninstall": _names(
+        "--ignore-not-found --keep-history --no-hooks --wait --cleanup-on-fail --force --recreate-pods",
+        "--wait-for-jobs --force-replace --server-side",
+    ),
+    "cdk deploy": _names(
+        "--all -f|--force --no-rollback -R --rollback --hotswap --watch --logs --no-logs --exclusively",
+        "--ci --no-execute --execute --strict --json -j --no-color --ignore-no-stacks --asset-prebuild",
+        "--no-previous-parameters --previous-parameters --import-existing-resources --no-asset-parallelism",
+    ),
+    "serverless deploy": _names("--force --conceal --aws-s3-accelerate --no-aws-s3-accelerate --minify"),
+    "sam deploy": _names(
+        "--guided -g --confirm-changeset --no-confirm-changeset --fail-on-empty-changeset --force-upload",
+        "--no-fail-on-empty-changeset --disable-rollback --no-disable-rollback --resolve-s3 --no-progressbar",
+        "--resolve-image-repos --use-json",
     ),
     "git subtree push": _names("-q|--quiet --rejoin --ignore-joins --squash -d|--debug"),
     "rsync": _names(
