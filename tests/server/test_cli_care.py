@@ -404,3 +404,12 @@ def test_a_file_that_nobody_else_may_read_is_not_said_to_be_read_by_others(
     journal.chmod(mode)
     assert "others may read it" not in cli("check").out
     assert journal.stat().st_mode & 0o077 == 0
+
+
+def test_a_file_of_two_names_is_told(cli: CommandLine, journal: Path, tmp_path: Path) -> None:
+    (tmp_path / "link.db").symlink_to(journal)
+    assert cli("check").code == 0
+    (tmp_path / "other.db").hardlink_to(journal)
+    checked = cli("check")
+    assert checked.code == 1
+    assert "a hard link" in " ".join(checked.out.split())
