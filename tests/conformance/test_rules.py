@@ -1068,6 +1068,31 @@ async def test_a_step_that_is_said_to_wait_for_another_waits_also_when_it_was_tr
         assert (await desk.journal.reader.verify()).faults == ()
 
 
+@pytest.mark.parametrize("is_repeatable", [True, False])
+async def test_plans_and_checks_say_of_an_undoing_what_its_begin_says(
+    tmp_path: Path, is_repeatable: bool
+) -> None:
+    async with open_desk(tmp_path) as desk:
+        operation = (await desk.begin())["operation"]
+        await desk.receipt()
+        undo = desk.at("undo", run="another-run")
+        await undo.begin(compensates=operation, **(KEYED if is_repeatable else {}))
+        if is_repeatable:
+            desk.clock.advance(300)
+        else:
+            await undo.failure("none", evidence=REFUSED)
+        assert (await undo.check())["next"] == "begin"
+        await desk.reconcile("not_performed", caller=PERSON)
+
+        told = await undo.check()
+        step = (await undo.plan())["steps"][0]
+        begun = await undo.begin()
+
+        assert words(told) == words(step) == words(begun) == "stop unmet"
+        for answer in (told, step, begun):
+            assert any(operation in warning for warning in answer["warnings"])
+
+
 async def test_the_success_of_an_undoing_reaches_what_it_undoes_across_runs(tmp_path: Path) -> None:
     async with open_desk(tmp_path) as desk:
         operation = (await desk.begin())["operation"]

@@ -31,7 +31,7 @@ from counterfoil.store.viewing import (
     party_of,
     safe,
     size_of,
-    unread_warnings,
+    step_warnings,
 )
 from counterfoil.store.weighing import authority_shown
 
@@ -152,7 +152,7 @@ class Checker:
         answer = {
             **answer_head(step.outlook.next, step.outlook.reason, now),
             **self._view.present.place(operation, now),
-            **without_none({"warnings": unread_warnings(step)}),
+            **without_none({"warnings": step_warnings(step)}),
         }
         if command.detail not in ("summary", "full"):
             return {**answer, **await self._body(connection, operation, command)}

@@ -21,7 +21,7 @@ from counterfoil.store.domain.grants import (
 )
 from counterfoil.store.domain.instants import Instant, rfc3339
 from counterfoil.store.domain.json_numbers import Json
-from counterfoil.store.domain.model import ConfiguredGrant, Description, Operation, Run
+from counterfoil.store.domain.model import ConfiguredGrant, Description, Operation, Run, State
 from counterfoil.store.domain.outlook import NO_BARRIERS, Barriers
 from counterfoil.store.domain.states import Policy, state_of
 from counterfoil.store.domain.untrusted import safe_value
@@ -31,6 +31,7 @@ from counterfoil.store.namespace_log import grant_from_row
 from counterfoil.store.presenting import without_none
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import as_recorded, read_body
+from counterfoil.store.rows import load_operation
 
 __all__ = [
     "Bench",
@@ -209,6 +210,8 @@ async def barriers_of(
     """
     if state_of(operation, now).is_settled:
         return NO_BARRIERS, NO_AUTHORITY
+    if await _has_nothing_to_undo(connection, operation, now):
+        return Barriers(has_nothing_to_undo=True), NO_AUTHORITY
     namespace = operation.namespace
     gap = await gap_in(connection, namespace, operation.run, policy.history_lost_at)
     barriers = Barriers(has_history_gap=gap(operation))
@@ -253,6 +256,15 @@ async def barriers_of(
         return authority.lifted(barriers, gap_at=policy.history_lost_at), authority
     except BodyDamaged:
         return Barriers(has_history_gap=barriers.has_history_gap, is_unreadable=True), NO_AUTHORITY
+
+
+async def _has_nothing_to_undo(connection: Connection, operation: Operation, now: Instant) -> bool:
+    """Tell whether what an operation compensates is not `succeeded`: each grant asks for that anew."""
+    if operation.compensates is None:
+        return False
+    place = {"namespace": operation.namespace, "id": operation.compensates}
+    original = await load_operation(connection, await connection.fetch_one("read_operation_by_id", place))
+    return original is None or state_of(original, now) is not State.SUCCEEDED
 
 
 def authority_shown(authority: Authority) -> dict[str, Any]:

@@ -131,7 +131,7 @@ def decide_begin(given: BeginGiven, facts: BeginFacts, situation: Situation) -> 
             if stopping:
                 return draft.answer("stop", "possible_duplicate", fields={"duplicates": stopping})
             if not _may_compensate(facts.original, draft.now):
-                return draft.answer("stop", "unmet")
+                return draft.answer("stop", "unmet", warnings=_not_to_undo(facts.original, draft.now))
         if draft.before in (State.PLANNED, State.FAILED):
             arrived = find_arrived(
                 _newcomer(operation, given, facts, situation),

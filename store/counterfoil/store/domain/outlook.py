@@ -31,6 +31,7 @@ class Barriers(Struct, frozen=True, kw_only=True):
 
     `authority` is the reason of the `ask`; `more_attempts` is how many a person permitted beyond the limit
     that no attempt was made under yet. `is_unreadable`: what the rest is weighed upon is damaged.
+    `has_nothing_to_undo`: what it compensates is not `succeeded`, or no longer.
     """
 
     has_history_gap: bool = False
@@ -38,6 +39,7 @@ class Barriers(Struct, frozen=True, kw_only=True):
     authority: str | None = None
     more_attempts: int = 0
     is_unreadable: bool = False
+    has_nothing_to_undo: bool = False
 
 
 NO_BARRIERS = Barriers()
@@ -98,6 +100,8 @@ def gate(
     barriers: Barriers = NO_BARRIERS,
 ) -> Outlook | None:
     """Tell what stands between an operation that may be attempted and its attempt, if anything does."""
+    if barriers.has_nothing_to_undo:
+        return Outlook(next="stop", reason="unmet")
     if run is not None and run.finished_as is not None:
         return Outlook(next="stop", reason="run_finished")
     if barriers.has_history_gap:
