@@ -164,6 +164,24 @@ async def test_a_grant_is_not_replayed_once_its_holder_told_of_progress(tmp_path
         assert (answer["next"], answer["reason"]) == ("wait", "lease_held_by_you")
 
 
+@pytest.mark.parametrize("finding", ["not_performed", "inconclusive"])
+async def test_a_denial_with_the_reference_of_another_effect_is_told_that_neither_counts(tmp_path, finding):
+    async with open_desk(tmp_path) as desk:
+        other = desk.at("other")
+        await other.begin()
+        await other.receipt()
+        await desk.begin(lookup=LOOKUP)
+        await desk.failure("unknown")
+        check = await desk.check()
+
+        answer = await desk.reconcile(finding, as_of=check["as_of"], external_id="m-1", **MESSAGE)
+
+        assert (answer["reason"], answer["state"]) == ("foreign_receipt", "in_doubt")
+        assert "neither counts: leave the reference out" in answer["warnings"][0]
+        answer = await desk.reconcile("not_performed", as_of=check["as_of"])
+        assert answer["state"] == "failed"
+
+
 OTHER_EFFECT = {"action": "pay.charge", "target": "carol@example.org", "args": {"amount": 5}}
 
 

@@ -364,7 +364,8 @@ async def test_a_final_failure_and_a_used_up_limit_are_a_persons_question(tmp_pa
 async def test_a_pause_that_a_failure_asks_for_is_kept(tmp_path: Path) -> None:
     async with open_desk(tmp_path) as desk:
         await desk.begin()
-        await desk.failure("none", evidence=REFUSED, retry_after_seconds=60)
+        failed = await desk.failure("none", evidence=REFUSED, retry_after_seconds=60)
+        assert (words(failed), failed["retry_at"]) == ("continue recorded", after(60))
         answer = await desk.begin()
         assert (words(answer), answer["retry_at"]) == ("wait backoff", after(60))
         desk.clock.advance(60)
@@ -1067,6 +1068,31 @@ async def test_a_step_that_is_said_to_wait_for_another_waits_also_when_it_was_tr
         assert (await desk.journal.reader.verify()).faults == ()
 
 
+@pytest.mark.parametrize("is_repeatable", [True, False])
+async def test_plans_and_checks_say_of_an_undoing_what_its_begin_says(
+    tmp_path: Path, is_repeatable: bool
+) -> None:
+    async with open_desk(tmp_path) as desk:
+        operation = (await desk.begin())["operation"]
+        await desk.receipt()
+        undo = desk.at("undo", run="another-run")
+        await undo.begin(compensates=operation, **(KEYED if is_repeatable else {}))
+        if is_repeatable:
+            desk.clock.advance(300)
+        else:
+            await undo.failure("none", evidence=REFUSED)
+        assert (await undo.check())["next"] == "begin"
+        await desk.reconcile("not_performed", caller=PERSON)
+
+        told = await undo.check()
+        step = (await undo.plan())["steps"][0]
+        begun = await undo.begin()
+
+        assert words(told) == words(step) == words(begun) == "stop unmet"
+        for answer in (told, step, begun):
+            assert any(operation in warning for warning in answer["warnings"])
+
+
 async def test_the_success_of_an_undoing_reaches_what_it_undoes_across_runs(tmp_path: Path) -> None:
     async with open_desk(tmp_path) as desk:
         operation = (await desk.begin())["operation"]
@@ -1077,6 +1103,39 @@ async def test_the_success_of_an_undoing_reaches_what_it_undoes_across_runs(tmp_
         assert (await desk.state(), await undo.state()) == ("compensated", "succeeded")
         assert words(await desk.begin()) == "skip compensated"
         assert (await desk.journal.reader.verify()).faults == ()
+
+
+async def test_what_a_person_denies_to_have_been_undone_counts_as_done_again(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        operation = (await desk.begin())["operation"]
+        await desk.receipt()
+        undo = desk.at("undo", run="another-run")
+        await undo.begin(compensates=operation)
+        await undo.receipt(external_id="recall-1")
+        await undo.reconcile("not_performed", caller=PERSON)
+        assert (await undo.state(), await desk.state()) == ("disputed", "compensated")
+
+        answer = await undo.reconcile("not_performed", caller=PERSON)
+
+        assert answer["warnings"] == [f"{operation} is not undone by this: it counts as succeeded again"]
+        assert (await undo.state(), await desk.state()) == ("failed", "succeeded")
+        assert words(await undo.begin(compensates=operation)) == "perform retry_after_failure"
+        await undo.receipt(external_id="recall-2")
+        assert await desk.state() == "compensated"
+        assert (await desk.journal.reader.verify()).faults == ()
+
+
+async def test_what_was_undone_by_something_else_stays_undone(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        operation = (await desk.begin())["operation"]
+        await desk.receipt()
+        undo = desk.at("undo")
+        await undo.begin(compensates=operation)
+        await desk.reconcile("compensated", **UNDOING)
+        await undo.receipt(external_id="another-recall")
+        for _ in range(2):
+            await undo.reconcile("not_performed", caller=PERSON)
+        assert (await undo.state(), await desk.state()) == ("failed", "compensated")
 
 
 async def test_the_receipt_of_the_effect_is_no_receipt_of_its_undoing(tmp_path: Path) -> None:

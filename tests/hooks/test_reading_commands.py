@@ -21,6 +21,7 @@ from counterfoil.server.hooks.rules.rule import NO_RULES, EffectRule
 from counterfoil.server.hooks.rules.tools import effect_of_tool
 from counterfoil.server.hooks.shell import walking
 from counterfoil.server.hooks.shell.secret_words import told_words
+from counterfoil.server.hooks.shell.walking import read_script
 from counterfoil.server.hooks.shell.words import Word
 from counterfoil.server.rules.reading import read_tool_rule
 from hooks.client import Client, client, git
@@ -211,6 +212,30 @@ def test_a_push_is_found_wherever_it_stands(command):
         "npm run publish-docs",
         "npm install",
         "terraform plan",
+        "gh api graphql -f query='query { viewer { login } }'",
+        "gh api graphql -F owner=a -f query='\n  query($o: String!) { repository(owner: $o) { id } }'",
+        "gh api graphql --field query='{ viewer { login } }' --jq .data",
+        """curl -H "Authorization: Bearer $T" -d '{"query": "{ viewer { login } }"}' https://e.org/graphql""",
+        "git subtree pull --prefix lib origin main",
+        "kubectl patch deploy web -p x --dry-run=server",
+        "kubectl set image deploy/web web=x:2 --local -o yaml",
+        "kubectl rollout status deploy/web",
+        "kubectl scale --replicas 3 deploy/web",
+        "rsync -a src/ dst/",
+        "rsync -avz e.org:/www .",
+        "rsync -a /a:b ./c:d",
+        "rsync -avzn dist/ e.org:/www",
+        "rsync -av --dry-run dist/ e.org:/www",
+        "rsync -avz --exclude 'a:b' -e 'ssh -p 22' dist/ /mnt",
+        "scp e.org:file .",
+        "scp -o User=me:x a b",
+        "aws s3 ls s3://b",
+        "aws s3 cp s3://b/x .",
+        "aws s3 sync dist s3://b --dryrun",
+        "aws sns list-topics",
+        "aws ec2 run-instances --dry-run --image-id i",
+        "aws sqs send-message --generate-cli-skeleton",
+        "aws cloudformation deploy --stack-name s --no-execute-changeset",
         "",
         "   ",
     ],
@@ -283,6 +308,44 @@ def test_what_is_no_effect_is_left_alone(command):
         ("http POST example.org a=1", "http.send"),
         ("http example.org a=1", "http.send"),
         ("git push && gh pr create --fill", "shell.several"),
+        ("gh api graphql -f query='mutation { x }'", "github.api"),
+        ("gh api graphql -f query='query { a } mutation { b }'", "github.api"),
+        ('gh api graphql -f query="$Q"', "github.api"),
+        ("gh api graphql -F query=@q.graphql", "github.api"),
+        ("gh api graphql --input q.json", "github.api"),
+        ("""curl -d '{"query": "mutation { x }"}' https://e.org/graphql""", "http.send"),
+        ("""curl -d '{"query": "{ x }"}' https://e.org/search""", "http.send"),
+        ("curl -d @q.json https://e.org/graphql", "http.send"),
+        ("msmtp -a work bob@e.org < mail", "email.send"),
+        ("mailx -s hi bob@e.org", "email.send"),
+        ("git subtree push --prefix dist origin gh-pages", "git.subtree.push"),
+        ("terraform apply -destroy", "terraform.destroy"),
+        ("pulumi down -y", "pulumi.destroy"),
+        ("helm un web", "helm.uninstall"),
+        ("helm rollback web 2 -n prod", "helm.rollback"),
+        ("gh gist create x.py", "github.gist.create"),
+        ("gh run rerun 12 --failed", "github.run.rerun"),
+        ("gh repo new me/x --private", "github.repo.create"),
+        ("npx cdk deploy --all --require-approval never", "cdk.deploy"),
+        ("npx serverless deploy --stage p", "serverless.deploy"),
+        ("sls deploy", "serverless.deploy"),
+        ("sam deploy --stack-name s", "sam.deploy"),
+        ("kubectl patch svc web --patch-file p.yaml", "kubectl.patch"),
+        ("kubectl replace -f d.yaml", "kubectl.replace"),
+        ("kubectl rollout undo deploy/web", "kubectl.rollout.undo"),
+        ("kubectl set image deploy/web web=x:2", "kubectl.set.image"),
+        ("rsync -avz --delete dist/ me@e.org:/www", "rsync.send"),
+        ("rsync -az dist/ rsync://e.org/www", "rsync.send"),
+        ("rsync -az dist/ e.org::www", "rsync.send"),
+        ("rsync -az dist/ $HOST:/www", "rsync.send"),
+        ("sshpass -p x scp -P 22 -r dist me@e.org:", "scp.send"),
+        ("aws s3 sync dist s3://b --delete", "aws.s3.copy"),
+        ("aws --profile p s3 cp a s3://b/a", "aws.s3.copy"),
+        ("aws sns publish --topic-arn arn:x --message hi", "aws.sns.publish"),
+        ("aws ses send-email --to a@e.org --text hi", "aws.ses.send-email"),
+        ("aws lambda update-function-code --function-name f", "aws.lambda.update-function-code"),
+        ("aws cloudformation deploy --stack-name s --template-file t", "aws.cloudformation.deploy"),
+        ("aws --region r ecs run-task --cluster c", "aws.ecs.run-task"),
     ],
 )
 def test_each_default_rule_names_its_action(command, action):
@@ -496,6 +559,13 @@ def test_what_chooses_another_place_in_front_leaves_it_unknown(client: Client, c
         "KUBECONFIG=$K kubectl apply -f k",
         "export AWS_PROFILE=$P; terraform apply",
         "find . -name '*.tgz' -exec npm publish {} \\;",
+        "cat l | xargs -I{} sh -c 'curl -d 1 U/{}'",
+        "xargs -a l -P 4 -I % curl -d 1 U/%",
+        "cat l | xargs -i curl -d {} U",
+        "cat l | xargs --replace=@ bash -c 'cd @ && npm publish'",
+        "cat l | xargs -n1 npm publish",
+        "find . -name a -exec sh -c 'curl -d @{} U' \\;",
+        "parallel curl -d {} U ::: a b",
         "cd $D && curl -d @body U",
         "ssh host 'curl -d @body U'",
         "docker exec a npm publish",
@@ -984,3 +1054,53 @@ def test_the_first_look_finds_the_words_of_the_operators_rules_or_looks_closer()
     assert configured_words(b'[effects]\ncommands = [{ program = "x" }]\n') is None
     assert configured_words(b'[[effects.tools]]\ntool = "*"\n') is None
     assert is_candidate(b'{"tool_name":"Bash","tool_input":{"command":"depl\'oy.sh\' up"}}', (b"deploy.sh",))
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "stdin"),
+    [
+        ("npm publish - <<'E'\nx\nE", ["npm", "publish", "-"], "x\n"),
+        ("npm publish -f -<<E\nx\nE", ["npm", "publish", "-f", "-"], "x\n"),
+        ("npm publish - <<-E\n\tx\n\tE", ["npm", "publish", "-"], "x\n"),
+        ("npm publish <<E -f - -n p\nx\nE", ["npm", "publish", "-f", "-", "-n", "p"], "x\n"),
+        ("npm publish <<E -f - >out 2>&1\nx\nE", ["npm", "publish", "-f", "-"], "x\n"),
+        ("true && npm publish - <<E\nx\nE", ["npm", "publish", "-"], "x\n"),
+        ("echo a | npm publish - <<E | tee b\nx\nE", ["npm", "publish", "-"], "x\n"),
+        ("npm publish 2>&1 origin main", ["npm", "publish", "origin", "main"], None),
+        ("npm publish >out a 2>err -b", ["npm", "publish", "a", "-b"], None),
+        ("npm publish - 2>&1 | tail -3", ["npm", "publish", "-"], None),
+        ("npm publish && cat - <<E\nx\nE", ["npm", "publish"], None),
+        ("npm publish; (cat) <<E\nx\nE", ["npm", "publish"], None),
+        ("(cd . && npm publish -) <<E\nx\nE", ["npm", "publish", "-"], "x\n"),
+    ],
+)
+def test_words_among_redirections_are_the_programs_and_what_it_reads_its_own(command, words, stdin):
+    [publish] = [one for one in read_script(command, folder="/w").invocations if one.program == "npm"]
+    assert [word.text for word in publish.words] == words
+    assert (None if publish.stdin is None else publish.stdin.text) == stdin
+
+
+def test_what_find_runs_where_a_file_lies_is_of_no_folder_that_is_known(tmp_path: Path):
+    (tmp_path / "package.json").write_text('{"name": "p", "version": "1.0.0"}')
+    here, there = (
+        call(f"find . -name package.json {how} npm publish \\;", folder=str(tmp_path))
+        for how in ("-exec", "-execdir")
+    )
+    assert here is not None
+    assert there is not None
+    assert (here.target, here.is_readable) == ("p@1.0.0", True)
+    assert (there.target, there.is_readable) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("command", "target"),
+    [
+        ("xargs -a l -I % curl -X POST https://e.org/%", "https://e.org/$_"),
+        ("xargs -I{} helm upgrade {} ./c < l", "$_"),
+        ("xargs -a l curl -d 1 https://e.org", "https://e.org/ http://…/"),
+    ],
+)
+def test_what_xargs_adds_stands_behind_or_in_the_place_of_its_mark(command: str, target: str):
+    found = call(command)
+    assert found is not None
+    assert found.target == target

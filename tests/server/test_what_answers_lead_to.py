@@ -272,3 +272,25 @@ async def test_only_what_is_to_be_sent_is_said_to_be_sent_unchanged(tmp_path: Pa
         again = await desk.begin(payload="x" * 3_000)
         assert again["recorded"]["payload"]["whole"].endswith("from offset 0 on; send that, unchanged")
         assert again["checkpoint"]["whole"].endswith("detail checkpoint, from offset 0 on")
+
+
+async def test_plans_and_checks_say_as_a_begin_does_that_there_is_nothing_to_undo(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        done = await desk.begin()
+        await desk.receipt(attempt=1)
+        undo = desk.at("undo", run="undoings")
+        recall: dict[str, Any] = {"action": "email.recall", "compensates": done["operation"]}
+        await undo.begin(**recall)
+        await undo.failure("none", evidence={"status": 422})
+
+        async def seen() -> list[tuple[str, str, list[str]]]:
+            [step] = (await undo.plan())["steps"]
+            answers = [await undo.check(), step]
+            return [(one["next"], one["reason"], one.get("warnings", [])) for one in answers]
+
+        assert await seen() == [("begin", "retry_after_failure", [])] * 2
+        await desk.receipt(attempt=1, external_id="m-2")
+        why = [f"only what succeeded is undone, and {done['operation']} is disputed"]
+        assert await seen() == [("stop", "unmet", why)] * 2
+        begun = await undo.begin(**recall)
+        assert (begun["next"], begun["reason"], begun["warnings"]) == ("stop", "unmet", why)

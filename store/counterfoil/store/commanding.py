@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from counterfoil.store.comparing import hides_the_same
 from counterfoil.store.damaged_rows import refuse_damaged, refuse_lost
 from counterfoil.store.domain.answers import Verdict
-from counterfoil.store.domain.closing import compensate
+from counterfoil.store.domain.closing import compensate, count_as_done_again
 from counterfoil.store.domain.commands import Caller, Criterion, ReceiptGiven
 from counterfoil.store.domain.criteria import satisfaction_text
 from counterfoil.store.domain.drafting import Creation, Situation
@@ -161,28 +161,45 @@ class Commanding:
                 found.append("args")
         return tuple(found)
 
-    async def _undo(
-        self, connection: Connection, operation: str, *, by: str, caller: Caller, situation: Situation
-    ) -> None:
-        """Let the success of a compensating operation, `by`, reach the operation that it undoes."""
-        ref = Reference(id=operation)
+    async def _reach_original(
+        self,
+        connection: Connection,
+        before: Operation | None,
+        undoing: Operation,
+        caller: Caller,
+        situation: Situation,
+    ) -> tuple[str, ...]:
+        """Let what became of a compensating operation reach the one that it undoes; give warnings of that."""
+        now = situation.now.at
+        is_done = state_of(undoing, now) is State.SUCCEEDED
+        was_done = before is not None and state_of(before, now) in (State.SUCCEEDED, State.DISPUTED)
+        if undoing.compensates is None or not (is_done or was_done):
+            return ()
+        ref = Reference(id=undoing.compensates)
         original = await operation_or_fault(connection, self._view.namespace, ref, must_exist=False)
         if original is None or original.is_damaged:
             # The receipt of the undoing is kept, whatever became of the rows of what it undid.
-            return
+            return ()
         _, run = await self.read(connection, ref, must_exist=True)
-        events = compensate(original, situation, by=by)
-        undone = evolve_all(original, events)
-        if undone is not None and events:
-            await carry_out(
-                connection,
-                place=RunPlace(namespace=undone.namespace, run=undone.run),
-                run=run,
-                changes=(Change(before=original, after=undone, events=events),),
-                bodies=Bodies(),
-                caller=caller_text(caller),
-                now=situation.now.at,
-            )
+        if is_done:
+            events = compensate(original, situation, by=undoing.id)
+        elif state_of(undoing, now) is State.DISPUTED:
+            events = ()
+        else:
+            events = count_as_done_again(original, situation, by=undoing.id)
+        changed = evolve_all(original, events)
+        if changed is None or not events:
+            return ()
+        await carry_out(
+            connection,
+            place=RunPlace(namespace=changed.namespace, run=changed.run),
+            run=run,
+            changes=(Change(before=original, after=changed, events=events),),
+            bodies=Bodies(),
+            caller=caller_text(caller),
+            now=now,
+        )
+        return () if is_done else (f"{original.id} is not undone by this: it counts as succeeded again",)
 
     async def conclude(
         self,
@@ -198,6 +215,7 @@ class Commanding:
         now, after = situation.now.at, verdict.after
         if after is None:
             raise LookupError("a verdict about nothing")
+        warnings = verdict.warnings
         if verdict.events:
             await carry_out(
                 connection,
@@ -208,10 +226,7 @@ class Commanding:
                 caller=caller_text(caller),
                 now=now,
             )
-            if after.compensates is not None and state_of(after, now) is State.SUCCEEDED:
-                await self._undo(
-                    connection, after.compensates, by=after.id, caller=caller, situation=situation
-                )
+            warnings += await self._reach_original(connection, before, after, caller, situation)
         answer = {**self._view.present.verdict(verdict, now), **self._view.present.place(after, now)}
         receipt = verdict.fields.get("receipt")
         if receipt is not None:
@@ -224,14 +239,15 @@ class Commanding:
             answer.update(await self._view.doubt(connection, after, now))
         if verdict.next == "skip":
             answer.update(self._view.settled(after, now))
-        warnings = list(verdict.warnings)
         if before is None:
             warnings += await self._alike(connection, after, situation)
         if warnings:
-            answer["warnings"] = warnings
+            answer["warnings"] = list(warnings)
         return answer
 
-    async def _alike(self, connection: Connection, unannounced: Operation, situation: Situation) -> list[str]:
+    async def _alike(
+        self, connection: Connection, unannounced: Operation, situation: Situation
+    ) -> tuple[str, ...]:
         """Warn of what an effect that nobody announced may be a second one of; its receipt is kept."""
         rows = await connection.fetch_all("look_alikes", look_alike_terms(unannounced))
         newcomer = Newcomer(
@@ -244,12 +260,12 @@ class Commanding:
         found = find_lookalikes(
             newcomer, await load_operations(connection, rows), now=now, policy=situation.policy
         )
-        return [
+        return tuple(
             f"{alike.operation.id} is on record with the same {alike.same} and is "
             f"{state_of(alike.operation, now).value}: if this receipt is of that effect, do not perform it, "
             "and tell a person; if not, there are two effects"
             for alike in found[:_MOST_ALIKE]
-        ]
+        )
 
 
 def check_attempt(operation: Operation | None, number: int) -> None:

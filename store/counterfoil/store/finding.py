@@ -24,7 +24,7 @@ from counterfoil.store.viewing import (
     party_of,
     safe,
     size_of,
-    unread_warnings,
+    step_warnings,
 )
 
 __all__ = ["FROM_THE_START", "Finder", "search_terms"]
@@ -156,7 +156,7 @@ class Finder:
                 "attempt": None if newest is None else newest.number,
                 "changed_at": rfc3339(operation.updated_at),
                 "receipts": self._view.present.receipts(operation.receipts, most=2) or None,
-                "warnings": unread_warnings(step),
+                "warnings": step_warnings(step),
             }
         )
 

@@ -35,7 +35,7 @@ from counterfoil.store.presenting_authority import outlook_head, request_shown, 
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import operation_or_fault
 from counterfoil.store.rows import run_from_row
-from counterfoil.store.viewing import Viewer, party_of, safe, unread_warnings
+from counterfoil.store.viewing import Viewer, party_of, safe, step_warnings
 from counterfoil.store.weighing import (
     authority_facts,
     authority_shown,
@@ -77,7 +77,7 @@ class Requesting:
         shown = {
             **outlook_head(step.outlook, situation.now.at),
             **self._view.present.place(operation, situation.now.at),
-            **without_none({"warnings": unread_warnings(step)}),
+            **without_none({"warnings": step_warnings(step)}),
         }
         if step.outlook.next != "ask" or step.outlook.reason not in GRANTABLE:
             return shown

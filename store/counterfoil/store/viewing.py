@@ -37,7 +37,7 @@ __all__ = [
     "runs_by_name",
     "safe",
     "size_of",
-    "unread_warnings",
+    "step_warnings",
 ]
 
 _MOST_AROUND = 1_000
@@ -199,7 +199,7 @@ class Viewer(Struct, frozen=True, kw_only=True):
             "age_seconds": max(0, now - operation.created_at) // 1_000_000,
             "retry_at": None if step.outlook.retry_at is None else rfc3339(step.outlook.retry_at),
             "waits_for": keys_shown(step.outlook.waits_for) or None,
-            "warnings": unread_warnings(step),
+            "warnings": step_warnings(step),
         }
         if step.outlook.next == "ask":
             entry.update(authority_shown(step.authority))
@@ -269,9 +269,12 @@ CONTEXT_DAMAGED = (
 """What an answer says that shows what it can although a context cannot be read."""
 
 
-def unread_warnings(step: Step) -> list[str] | None:
-    """Warn where what a step is weighed upon is damaged; None where it is not."""
-    return [CONTEXT_DAMAGED] if step.is_unreadable else None
+def step_warnings(step: Step) -> list[str] | None:
+    """Warn where what a step is weighed upon is damaged, or has nothing to undo; None where neither is so."""
+    told = [CONTEXT_DAMAGED] if step.is_unreadable else []
+    if step.outlook.reason == "unmet":
+        told += step.warnings
+    return told or None
 
 
 def party_of(caller: Caller) -> Party:

@@ -111,9 +111,9 @@ FAULTS = (
     ),
     Fault(
         name="an undoing is granted where there is nothing to undo",
-        module="begin",
-        line="return original is not None and state_of(original, now) is State.SUCCEEDED",
-        faulty="return original is not None",
+        module="outlook",
+        line="if state is State.SUCCEEDED:",
+        faulty="if state is not State.CANCELLED:",
         world="an undoing",
         rule="an undoing has something to undo",
     ),

@@ -25,6 +25,7 @@ _MODULES = (
     "terms",
     "drafting",
     "lookalikes",
+    "outlook",
     "begin",
     "receipts",
     "failures",
@@ -42,6 +43,7 @@ class Rules:
     drafting: Any
     events: Any
     failures: Any
+    outlook: Any
     progress: Any
     receipts: Any
     reconciling: Any

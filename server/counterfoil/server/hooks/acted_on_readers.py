@@ -348,6 +348,15 @@ def _image(scene: Scene) -> list[str]:
     )
 
 
+def _destination(scene: Scene) -> list[str]:
+    """The last operand, where files are copied to."""
+    given = scene.operand(len(scene.operands)) if scene.operands else None
+    if given is None:
+        return []
+    scene.names += [given, given.partition(":")[0]]
+    return [given]
+
+
 def _images(scene: Scene) -> list[str]:
     """The names under which a build pushes its image; without one, the folder that is built."""
     tags = sorted(_spelled(scene, tag, is_whole=True) for tag in scene.values("-t", "--tag"))
@@ -384,4 +393,5 @@ READERS: Mapping[str, Callable[[Scene], list[str]]] = {
     "release-name": _release_name,
     "image": _image,
     "images": _images,
+    "destination": _destination,
 }

@@ -137,7 +137,7 @@ def blob_id(path: str) -> str | None:
 def _names_in(text: str) -> Iterator[str]:
     if text and len(text) < 4_096 and "\0" not in text and "\n" not in text:
         yield text.removeprefix("@")
-        for mark in ("=@", "=<", "=", "@"):
+        for mark in ("=@", "=<", "=", "@", "fileb://", "file://"):
             _, is_there, rest = text.partition(mark)
             if is_there and rest:
                 yield rest

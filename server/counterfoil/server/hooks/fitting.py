@@ -1,8 +1,14 @@
 """Which rule a program of a command is an effect by, and why it is none."""
 
-from counterfoil.server.hooks.http_request import read_request
+from counterfoil.server.hooks.http_request import is_graphql_read, read_request
 from counterfoil.server.hooks.rules.rule import CommandRule, EffectRules
-from counterfoil.server.hooks.shell.options import has_option, plain_words, values_before, without_values
+from counterfoil.server.hooks.shell.options import (
+    has_option,
+    option_values,
+    plain_words,
+    values_before,
+    without_values,
+)
 from counterfoil.server.hooks.shell.walking import Invocation
 from counterfoil.server.hooks.shell.words import Word
 from counterfoil.store.domain.patterns import matches_glob
@@ -52,7 +58,33 @@ def only_reads(invocation: Invocation, rule: CommandRule) -> bool:
 def _fits(invocation: Invocation, rule: CommandRule) -> bool:
     if not _has_words(invocation, rule) or excused_by(invocation, rule) is not None:
         return False
+    if rule.form == "graphql" and not _only_asks(invocation):
+        return False
+    if rule.remote and not _goes_elsewhere(invocation, rule):
+        return False
     return not rule.needs or any(has_option(invocation.words[1:], option) for option in rule.needs)
+
+
+def _only_asks(invocation: Invocation) -> bool:
+    """Tell whether what a forge's program asks of GraphQL only reads, as far as its words say all of it."""
+    words = invocation.words[1:]
+    names = ("-f", "--raw-field", "-F", "--field")
+    said = [
+        value for name in names for value in option_values(words, name) if value.text.startswith("query=")
+    ]
+    if has_option(words, "--input") or not said:
+        return False
+    return all(value.is_static and is_graphql_read(value.text.partition("=")[2]) for value in said)
+
+
+def _goes_elsewhere(invocation: Invocation, rule: CommandRule) -> bool:
+    """Tell whether the last operand is on another machine: `host:path`, `host::module`, an address."""
+    from counterfoil.server.hooks.acted_on import parsed_by
+
+    operands = parsed_by(invocation, rule).operands
+    last = operands[-1].text if operands else ""
+    place, is_named, _ = last.partition(":")
+    return bool(is_named and place) and "/" not in place
 
 
 def _has_words(invocation: Invocation, rule: CommandRule) -> bool:
@@ -68,7 +100,19 @@ def excused_by(invocation: Invocation, rule: CommandRule) -> str | None:
     # What an option says is no option, whatever it looks like: `--body --help`.
     said = words if rule.form == "http" else without_values(words, takes=rule.options_with_value)
     excuses = (one for one in rule.unless if has_option(words if "=" in one else said, one))
-    return next(excuses, None)
+    return next(excuses, None) or _among_letters(invocation, rule)
+
+
+def _among_letters(invocation: Invocation, rule: CommandRule) -> str | None:
+    """Find an excuse among many letters in one word, `-avzn`, where the rule says what each of them is."""
+    clusters = [word for word in invocation.words[1:] if word.text[:1] == "-" and word.text[1:5].isalpha()]
+    letters = [one for one in rule.unless if len(one) == 2]
+    if not (letters and rule.flags) or not any(len(word.text) > 4 for word in clusters):
+        return None
+    from counterfoil.server.hooks.acted_on import parsed_by
+
+    options = parsed_by(invocation, rule)
+    return next((one for one in letters if options.has(one)), None)
 
 
 def subcommands(invocation: Invocation) -> list[Word]:

@@ -1,5 +1,6 @@
 """What an HTTP client on the command line sends: its method, its address and its body."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,10 +11,12 @@ from counterfoil.server.hooks.shell.options import has_option, one_of, option_va
 from counterfoil.server.hooks.shell.secret_words import told_words
 from counterfoil.server.hooks.shell.walking import Invocation
 from counterfoil.server.hooks.shell.words import Word
+from counterfoil.store.domain.patterns import lazy_pattern
 
-__all__ = ["Request", "read_request"]
+__all__ = ["Request", "is_graphql_read", "read_request"]
 
 _READING = frozenset(("GET", "HEAD", "OPTIONS", "TRACE", "PROPFIND", "REPORT", "SEARCH"))
+_WRITES = lazy_pattern(r"\b(?:mutation|subscription)\b")
 _AS_IS = ("--data", "--data-raw", "--data-binary")
 """What these send is the same, unless it names a file."""
 
@@ -59,6 +62,8 @@ def _curl(given_words: Sequence[Word]) -> Request | None:
     if method in _READING:
         return None
     urls = [*option_values(words, "--url"), *plain_words(words, takes=CURL_TAKES)]
+    if _only_asks_graphql(urls, [value for _, value in data]):
+        return None
     headers = sorted(
         _header(value.text) for name in ("-H", "--header") for value in option_values(words, name)
     )
@@ -76,6 +81,25 @@ def _curl(given_words: Sequence[Word]) -> Request | None:
             *(value for name in ("-K", "--config") for value in option_values(words, name)),
         ),
     )
+
+
+def _only_asks_graphql(urls: Sequence[Word], bodies: Sequence[Word]) -> bool:
+    """Tell whether a request is a query of GraphQL, which is sent as a POST and reads all the same."""
+    if len(bodies) != 1 or not urls or not bodies[0].is_static:
+        return False
+    if not all(url.text.partition("?")[0].rstrip("/").endswith("/graphql") for url in urls):
+        return False
+    try:
+        told = json.loads(bodies[0].text)
+    except (ValueError, RecursionError):
+        return False
+    query = told.get("query") if isinstance(told, dict) else None
+    return isinstance(query, str) and is_graphql_read(query)
+
+
+def is_graphql_read(query: str) -> bool:
+    """Tell whether a document of GraphQL only reads; one that may not does not, wherever the word stands."""
+    return query.lstrip().startswith(("query", "{", "fragment")) and not _WRITES.search(query)
 
 
 def _value_of(words: Sequence[Word], option: Word) -> list[Word]:

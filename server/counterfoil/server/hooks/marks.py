@@ -90,13 +90,16 @@ class Marks:
     async def parts_on_file(self, call: Call, identity: Identity) -> list[tuple[HeldAttempt, Call]]:
         """Give what stands in the way of a part of a call: the same effect alone, or composed otherwise.
 
-        Nothing where the call names its key: who names the effect says whether it is another one.
+        Nothing where the call names its key: who names the effect says whether it is another one. Nor does
+        anything in the way of what is safe to repeat.
 
         What was marked as alike stands in the way while it is not settled; what was done to a target that is
         acted on once, with the same state or as a version of a package, stands there for good.
         """
         found: list[tuple[HeldAttempt, Call]] = []
         for part in () if call.own_key is not None else call.parts:
+            if part.repeat == "safe":
+                continue
             own = self.identity(part, identity.run)
             standing: dict[str, HeldAttempt] = {}
             if part.is_known and part.is_readable:

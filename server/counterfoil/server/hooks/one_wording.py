@@ -1,4 +1,4 @@
-"""Puts a command into one of its wordings, where a variable in front or a short name says what others say too.
+"""Puts a command into one of its wordings: where a variable or a short name says what others say too.
 
 `GH_REPO=me/w gh pr create` is `gh pr create --repo=me/w`, and `kubectl delete deploy web` is `kubectl delete
 deployment/web`. What says where an effect acts is then read, shown and compared in one way.
@@ -147,7 +147,8 @@ def _with_kinds(invocation: Invocation, rule: CommandRule) -> Invocation:
 
     What `create` makes stands behind its kind as it did.
     """
-    operands = parsed_by(invocation, rule).operands
+    # `set image deployment web NAME=IMAGE`
+    operands = [word for word in parsed_by(invocation, rule).operands if "=" not in word.text]
     if not operands or not all(word.is_static for word in operands):
         return invocation
     written = [word.text.partition("/")[0].lower() for word in operands]

@@ -24,6 +24,11 @@ from counterfoil.server.hooks.shell.words import Word
 
 __all__ = ["Spelling", "spelled"]
 
+_ONLY_SHOW = ALWAYS_FLAGS - {"-h", "--help", "--version"}
+"""Flags that mean the same everywhere: how much is printed, and that nobody need be asked."""
+
+_FILE_MARKS = ("@", "file://", "fileb://")
+
 _BY_FILE = "@"
 """Marks a name that means the same as the others only where its value is not read from a file."""
 
@@ -43,7 +48,8 @@ class _Option(Struct, frozen=True):
 class Spelling(Struct, frozen=True, kw_only=True):
     """A program's words apart: those that stay as they stand, and the declared options among them.
 
-    `called` are the words that stand for the program and its subcommand, `program` is what was run.
+    `called` are the words that stand for the program and its subcommand, `program` is what was run. `shown`
+    are options that say nothing of what is done.
     """
 
     program: str
@@ -51,6 +57,7 @@ class Spelling(Struct, frozen=True, kw_only=True):
     left: tuple[Word, ...]
     options: tuple[_Option, ...]
     folder: str | None
+    shown: frozenset[str] = frozenset()
 
     @property
     def may_name_files(self) -> tuple[Word, ...]:
@@ -69,10 +76,18 @@ class Spelling(Struct, frozen=True, kw_only=True):
         """
         left = [_plain_path(word, self.folder) for word in self.left if word is not operand]
         told: dict[str, Any] = {"words": [*self.called, *told_words(self.program, left)]}
-        options = [[one.name, *self._value(one)] for one in self.options if one.written not in said]
+        options = [
+            [one.name, *self._value(one)]
+            for one in self.options
+            if one.written not in said and not self._only_shows(one)
+        ]
         if options:
             told["options"] = sorted(options, key=lambda one: _group(one[0]))
         return told
+
+    def _only_shows(self, option: _Option) -> bool:
+        """Tell whether an option says nothing of what is done."""
+        return option.written in self.shown or (option.value is None and option.written in _ONLY_SHOW)
 
     def _value(self, option: _Option) -> list[Any]:
         value = option.value
@@ -89,7 +104,7 @@ class Spelling(Struct, frozen=True, kw_only=True):
 
 
 def _says_no_file(value: Word) -> bool:
-    return not value.reads and not value.text.startswith("@") and "=@" not in value.text
+    return not value.reads and not value.text.startswith(_FILE_MARKS) and "=@" not in value.text
 
 
 def spelled(invocation: Invocation, rule: CommandRule) -> Spelling:
@@ -162,7 +177,14 @@ def spelled(invocation: Invocation, rule: CommandRule) -> Spelling:
         if all(given.name != own.get(name, name) for given in options)
     ]
     folder = None if invocation.is_elsewhere else invocation.folder
-    return Spelling(program=program, called=called, left=tuple(left), options=tuple(options), folder=folder)
+    return Spelling(
+        program=program,
+        called=called,
+        left=tuple(left),
+        options=tuple(options),
+        folder=folder,
+        shown=frozenset(names_in(rule.shown)),
+    )
 
 
 def _option(

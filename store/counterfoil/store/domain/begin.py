@@ -22,7 +22,14 @@ from counterfoil.store.domain.model import (
     State,
     Terms,
 )
-from counterfoil.store.domain.outlook import NO_BARRIERS, Barriers, Outlook, attempts_used_up, gate
+from counterfoil.store.domain.outlook import (
+    NO_BARRIERS,
+    Barriers,
+    Outlook,
+    attempts_used_up,
+    gate,
+    nothing_to_undo,
+)
 from counterfoil.store.domain.states import (
     current_generation,
     deadline_at,
@@ -105,8 +112,8 @@ def decide_begin(given: BeginGiven, facts: BeginFacts, situation: Situation) -> 
         lookalikes = _lookalikes(given, facts, situation)
     mentioned = tuple(f"{lookalike.operation.id} has the same {lookalike.same}" for lookalike in lookalikes)
     if operation is None:
-        if given.compensates is not None and not _may_compensate(facts.original, draft.now):
-            return draft.answer("stop", "unmet", warnings=_not_to_undo(facts.original, draft.now))
+        if given.compensates is not None and (why := nothing_to_undo(facts.original, draft.now)):
+            return draft.answer("stop", "unmet", warnings=why)
         draft.create(
             Creation(
                 id=given.id,
@@ -130,8 +137,8 @@ def decide_begin(given: BeginGiven, facts: BeginFacts, situation: Situation) -> 
             stopping = [other for other in alike if other.same == "compensates" and other.stops]
             if stopping:
                 return draft.answer("stop", "possible_duplicate", fields={"duplicates": stopping})
-            if not _may_compensate(facts.original, draft.now):
-                return draft.answer("stop", "unmet")
+            if why := nothing_to_undo(facts.original, draft.now):
+                return draft.answer("stop", "unmet", warnings=why)
         if draft.before in (State.PLANNED, State.FAILED):
             arrived = find_arrived(
                 _newcomer(operation, given, facts, situation),
@@ -196,17 +203,6 @@ def _conflicts(operation: Operation, given: Description, *, is_same_but_for_secr
         or (recorded.target is not None and recorded.target != given.target)
         or (recorded.args_digest is not None and recorded.args_digest != given.args_digest)
     )
-
-
-def _may_compensate(original: Operation | None, now: int) -> bool:
-    return original is not None and state_of(original, now) is State.SUCCEEDED
-
-
-def _not_to_undo(original: Operation | None, now: int) -> tuple[str, ...]:
-    """Say why there is nothing to undo, or not yet."""
-    if original is None:
-        return ("what compensates names is not on record",)
-    return (f"only what succeeded is undone, and {original.id} is {state_of(original, now).value}",)
 
 
 def _becomes_an_undoing(operation: Operation, given: BeginGiven, state: State) -> bool:
@@ -326,8 +322,8 @@ def _permit(
     if draft.state is State.IN_DOUBT and not repeatable:
         row = "unresolved" if is_unresolved(operation) else "free"
         return draft.verdict(Command.BEGIN, row, warnings=warnings)
-    if operation.compensates is not None and not _may_compensate(facts.original, now):
-        return draft.answer("stop", "unmet", warnings=(*_not_to_undo(facts.original, now), *warnings))
+    if operation.compensates is not None and (why := nothing_to_undo(facts.original, now)):
+        return draft.answer("stop", "unmet", warnings=(*why, *warnings))
     stands_between = gate(
         operation,
         now=now,

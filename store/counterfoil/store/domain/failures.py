@@ -126,8 +126,13 @@ def _without_effect(draft: Draft, given: FailureFacts, newest: Attempt) -> Verdi
     others = [
         attempt for attempt in unknown_attempts(draft.operation, draft.now) if attempt.number != newest.number
     ]
-    row = "none_while_another_is_unknown" if others else "none_with_evidence"
-    return draft.verdict(Command.FAILURE, row)
+    if others:
+        return draft.verdict(Command.FAILURE, "none_while_another_is_unknown")
+    ended = draft.operation.newest
+    pause_until = None if ended is None or draft.state is not State.FAILED else ended.retry_at
+    is_paused = pause_until is not None and draft.now < pause_until
+    fields = {"retry_at": pause_until} if is_paused else {}
+    return draft.verdict(Command.FAILURE, "none_with_evidence", fields=fields)
 
 
 def _end(draft: Draft, given: FailureFacts, newest: Attempt, outcome: Outcome) -> None:

@@ -27,12 +27,13 @@ _LISTS = frozenset(
         "implied",
         "texts",
         "at",
+        "shown",
         "identity",
         "payload",
     )
 )
-_SWITCHES = frozenset(("effect", "fail_closed", "once"))
-_OPTIONS = frozenset(("takes", "flags", "texts", "implied", "at"))
+_SWITCHES = frozenset(("effect", "fail_closed", "once", "remote"))
+_OPTIONS = frozenset(("takes", "flags", "texts", "implied", "at", "shown"))
 _PATTERNS = frozenset(("found", "refused"))
 _PATHS = frozenset(("external_id", "url", "target"))
 _KINDS = (
@@ -51,7 +52,7 @@ _KINDS = (
 _WORDS: Mapping[str, tuple[str, ...]] = {
     "kind": _KINDS,
     "repeat": ("safe", "unsafe"),
-    "form": ("git-push", "http"),
+    "form": ("git-push", "http", "graphql"),
 }
 _MOST_SETTLE_SECONDS = 86_400
 

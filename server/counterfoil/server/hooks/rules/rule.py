@@ -40,7 +40,7 @@ TARGETS = (
         "repository",
     ),
     *("pull-request", "merge-request", "new-pull-request", "issue", "release", "workflow", "endpoint"),
-    *("release-name", "image", "images"),
+    *("release-name", "image", "images", "destination"),
 )
 """What a rule of a command may find out of what is acted on where no word says it plainly: see `acted_on`."""
 
@@ -79,7 +79,8 @@ class CommandRule(EffectRule, frozen=True, kw_only=True):
     """A command of the shell: `program`, then `words` (globs) as the first ones that are no options.
 
     `unless` are options with which it is no effect; `needs` are options of which one has to be there; both
-    may say with which values: `--method=POST|PUT`. `form` names a reading of its own ("git-push", "http").
+    may say with which values: `--method=POST|PUT`. `form` names a reading of its own ("git-push", "http"),
+    or that only a query of GraphQL which reads is meant ("graphql").
     `files` are globs of files whose content is sent though no word names them, `state` names what else goes
     with it (`STATES`). `several` are options with
     which one command does several things, or hides what it did: its words then prove nothing of the whole.
@@ -92,6 +93,8 @@ class CommandRule(EffectRule, frozen=True, kw_only=True):
     `target` says what is acted on, `at` where: see `acted_on`. `once`: one target can be acted on once, so
     that other options are the same effect in other words. `known_as` are the program, words and flags under
     which it is compared, where one command has several names: `gh pr create` is what `gh pr new` is.
+    `remote`: it is an effect only where its last operand is on another machine. `shown` are options that
+    change only what is printed.
     """
 
     program: str
@@ -110,6 +113,8 @@ class CommandRule(EffectRule, frozen=True, kw_only=True):
     implied: tuple[str, ...] = ()
     once: bool = False
     known_as: str | None = None
+    remote: bool = False
+    shown: tuple[str, ...] = ()
 
     @property
     def flag_names(self) -> frozenset[str]:

@@ -63,7 +63,11 @@ _TAKES = {
     "pulumi": "-C|--cwd -s|--stack --color --logtostderr --profiling --tracing -v|--verbose",
     "terraform": "-chdir|--chdir",
     "tofu": "-chdir|--chdir",
+    "aws": "--profile --region --endpoint-url --output --query --ca-bundle --color --cli-read-timeout"
+    " --cli-connect-timeout --cli-binary-format",
     "mail": "-s|--subject -a --append -A --attach -b|--bcc -c|--cc -r|--return-address -S -u --user",
+    "mailx": "-s|--subject -a --append -A --attach -b|--bcc -c|--cc -r|--return-address -S -u --user",
+    "msmtp": "-a|--account -f|--from -C|--file --host --port --user -X|--logfile --timeout",
     "sendmail": "-f -F -r -B -C -L -N -O -R -V -X",
     "stripe": "--api-key --project-name --color --config --device-name --log-level",
 }

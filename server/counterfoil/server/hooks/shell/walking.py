@@ -164,7 +164,11 @@ def _finished(reader: "_Reader", decided: frozenset[int], *, depth: int = 0) -> 
 
 
 class _Reader(Struct):
-    """Walks the tree; each method gives the programs (by number) that succeeded if its part ends with 0."""
+    """Walks the tree; each method gives the programs (by number) that succeeded if its part ends with 0.
+
+    `behind` are the words of a program among its redirections, until it is walked, and `begins` is where in
+    `found` it then stands; both by the number of its part of the tree.
+    """
 
     folder: str | None
     variables: dict[str, Word] = field(default_factory=dict)
@@ -173,6 +177,8 @@ class _Reader(Struct):
     assigned: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
     functions: set[str] = field(default_factory=set)
+    behind: dict[int, list[Word]] = field(default_factory=dict)
+    begins: dict[int, int] = field(default_factory=dict)
     room: Room = field(default_factory=Room)
     is_elsewhere: bool = False
     is_whole: bool = True
@@ -373,14 +379,42 @@ class _Reader(Struct):
 
     def redirected(self, node: Any, depth: int) -> frozenset[int]:
         body = node.child_by_field_name("body")
+        last = None if body is None else _last_command(body)
+        if last is not None:
+            self.behind[last.id] = self.among_redirects(node)
         start = len(self.found)
         decided = _NOTHING if body is None else self.walk(body, depth + 1)
         end = len(self.found)
+        if last is not None:
+            # Of a list, it is the last program's alone.
+            start = self.begins.pop(last.id, start)
         for child in node.named_children:
             if child == body:
                 continue
             decided = self.redirect(child, range(start, end), decided, depth)
         return decided
+
+    def among_redirects(self, node: Any) -> list[Word]:
+        """Give the words of a program that stand behind its first redirection: `git push 2>&1 origin`.
+
+        The grammar has them as parts of the redirections, and a `-` in front of one as part of nothing.
+        """
+        found: list[Word] = []
+        ends_at: int = node.start_byte
+        for child in node.children:
+            between = node.text[ends_at - node.start_byte : child.start_byte - node.start_byte]
+            if between.strip() == b"-" or (child.children and child.children[0].text.startswith(b"-<<")):
+                found.append(Word("-"))
+            ends_at = child.end_byte
+            given = child.named_children
+            if child.type == "file_redirect":
+                given = child.children_by_field_name("destination")[1:]
+            elif child.type != "heredoc_redirect":
+                continue
+            for part in given:
+                inside = part.named_children if part.type == "ERROR" else (part,)
+                found += [word for one in inside if one.type in _WORDS for word in words_of(one, self.known)]
+        return found
 
     def redirect(self, node: Any, of: range, decided: frozenset[int], depth: int) -> frozenset[int]:
         """Note what the programs `of` read; what stands behind a here-document on its line goes on."""
@@ -435,8 +469,12 @@ class _Reader(Struct):
             elif child.type in _GROUPS:
                 # What `time` measures may be a group.
                 self.apart(child, depth + 1)
+        is_redirected = node.id in self.behind
+        words += self.behind.pop(node.id, ())
         self.inner(node, depth)
         start = len(self.found)
+        if is_redirected:
+            self.begins[node.id] = start
         decided = self.run(tuple(words), tuple(env), depth=depth)
         for redirect in change:
             decided = self.redirect(redirect, range(start, len(self.found)), decided, depth)
@@ -470,8 +508,10 @@ class _Reader(Struct):
             if inner.script is not None:
                 decided = self.enclosed(inner, env, folder, depth=depth, is_elsewhere=is_elsewhere)
                 return decided if is_sure else _NOTHING
+            kept, self.folder = self.folder, folder
             for command in inner.others:
                 self.run(command, (), depth=depth + 1)
+            self.folder = kept
             words = inner.words
         if not words:
             return _NOTHING
@@ -533,6 +573,13 @@ class _Reader(Struct):
         """Walk the commands inside words: their ends are lost in the word."""
         for child in _substitutions(node):
             self.apart(child, depth + 1)
+
+
+def _last_command(node: Any) -> Any:
+    """Give the program that a redirection behind a list or a pipe is of; None where it is of a group."""
+    while node.type in ("list", "pipeline") and node.named_children:
+        node = node.named_children[-1]
+    return node if node.type == "command" else None
 
 
 def _substitutions(node: Any) -> Iterator[Any]:

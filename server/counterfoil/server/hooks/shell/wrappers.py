@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.server.hooks.shell.options import plain_words, values_before
 from counterfoil.server.hooks.shell.words import Word
@@ -56,9 +57,7 @@ _WRAPPERS = {
     "stdbuf": _Wrapper(takes=_takes("-i -o -e")),
     "time": _Wrapper(takes=_takes("-f --format -o --output")),
     "xargs": _Wrapper(
-        takes=_takes(
-            "-n -I -i -P -L -d -E -s -a --max-args --replace --max-procs --max-lines --delimiter --arg-file"
-        )
+        takes=_takes("-n -I -J -P -L -d -E -s -a --max-args --max-procs --max-lines --delimiter --arg-file")
     ),
     "flock": _Wrapper(takes=_takes("-w --timeout -E"), skips=1),
     "sshpass": _Wrapper(takes=_takes("-p -f -d -P")),
@@ -134,6 +133,9 @@ _CONTAINERS = frozenset(("docker", "podman", "docker-compose", "kubectl"))
 _BINARIES = frozenset(("vercel", "netlify", "wrangler", "firebase"))
 """Programs that pnpm, yarn and bun run by their bare names."""
 
+_FILLED = "$_"
+"""Stands for what `xargs`, `find` and `parallel` fill in."""
+
 _SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh", "fish"))
 
 
@@ -185,11 +187,32 @@ def unwrapped(words: Sequence[Word]) -> Inner | None:
             return Inner(script=called.script, is_apart=True)
     inner = _behind(words, wrapper, start=start)
     if program == "xargs":
-        # What it is fed with stands behind, and only the running shell knows it.
-        return Inner(words=(*inner.words, Word("…", is_static=False)), env=inner.env, folder=inner.folder)
+        return replace(inner, words=_with_what_is_fed(words[1 : len(words) - len(inner.words)], inner.words))
     if program == "sudo" and not inner.words:
         return Inner(is_fed=any(word.text[:1] == "-" and word.text[-1] in "is" for word in words[1:]))
     return inner
+
+
+def _with_what_is_fed(options: Sequence[Word], words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Give what `xargs` runs with what it is fed with, which only the running shell knows.
+
+    It stands behind, or in place of a mark of its own.
+    """
+    for at, word in enumerate(options):
+        text = word.text
+        if text in ("-I", "-J") and at + 1 < len(options):
+            return tuple(_filled(one, options[at + 1].text) for one in words)
+        if text.startswith(("-I", "-J")):
+            return tuple(_filled(one, text[2:]) for one in words)
+        if text.startswith("--replace") or (text.startswith("-i") and not text.startswith("-i=")):
+            mark = text.partition("=")[2] if text.startswith("--") else text[2:]
+            return tuple(_filled(one, mark or "{}") for one in words)
+    return (*words, Word("…", is_static=False))
+
+
+def _filled(word: Word, mark: str) -> Word:
+    """Give a word in which what a wrapper fills in stands as what the shell does, in a script as well."""
+    return Word(word.text.replace(mark, _FILLED), is_static=False) if mark and mark in word.text else word
 
 
 def _behind(words: Sequence[Word], wrapper: _Wrapper, *, start: int) -> Inner:
@@ -322,16 +345,19 @@ def _su(words: Sequence[Word]) -> Inner:
 def _found(words: Sequence[Word]) -> Inner | None:
     """Give each command that `find` runs on what it finds."""
     commands: list[tuple[Word, ...]] = []
+    folder: Word | None = None
     rest = iter(words[1:])
     for word in rest:
         if word.text in ("-exec", "-execdir", "-ok", "-okdir"):
+            if word.text.endswith("dir"):
+                folder = Word("{}", is_static=False)
             command: list[Word] = []
             for part in rest:
                 if part.text == ";" or (part.text == "+" and command and "{}" in command[-1].text):
                     break
-                command.append(Word(part.text, part.is_static and "{}" not in part.text))
+                command.append(_filled(part, "{}"))
             commands.append(tuple(command))
-    return Inner(others=tuple(commands), is_unsure=True) if commands else None
+    return Inner(others=tuple(commands), folder=folder, is_unsure=True) if commands else None
 
 
 def _many(words: Sequence[Word]) -> Inner:
@@ -346,7 +372,7 @@ def _many(words: Sequence[Word]) -> Inner:
             break
         texts.append(word.script)
     if program_of(words) == "parallel":
-        texts.append('"$_"')
+        texts.append(f'"{_FILLED}"')
     return Inner(script=" ".join(texts), is_apart=True, is_unsure=True)
 
 

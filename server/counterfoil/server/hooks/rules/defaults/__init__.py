@@ -11,6 +11,7 @@ from counterfoil.server.hooks.rules.defaults.deployments import DEPLOYMENTS
 from counterfoil.server.hooks.rules.defaults.forges import FORGES
 from counterfoil.server.hooks.rules.defaults.packages import PACKAGES
 from counterfoil.server.hooks.rules.defaults.requests import REQUESTS
+from counterfoil.server.hooks.rules.defaults.transfers import TRANSFERS
 from counterfoil.server.hooks.rules.rule import EffectRules, ToolRule
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _TOOLS = (
     ),
 )
 
-DEFAULT_RULES = EffectRules(commands=(*FORGES, *PACKAGES, *DEPLOYMENTS, *REQUESTS), tools=_TOOLS)
+DEFAULT_RULES = EffectRules(commands=(*FORGES, *PACKAGES, *DEPLOYMENTS, *REQUESTS, *TRANSFERS), tools=_TOOLS)
 
 
 def merged(own: EffectRules, shared: "tuple[SharedToolRule, ...]" = ()) -> EffectRules:

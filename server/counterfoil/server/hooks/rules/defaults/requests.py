@@ -34,13 +34,13 @@ REQUESTS = (
         lookup="ask the service for what the request would have made or changed; an answer is shown by an exit status only with --check-status",
     ),
     CommandRule(
-        program="sendmail",
+        program="sendmail|msmtp",
         action="email.send",
         also=("mail.send",),
         kind="message",
     ),
     CommandRule(
-        program="mail",
+        program="mail|mailx",
         needs=("-s", "--subject"),
         texts=TEXTS,
         action="email.send",
