@@ -12,6 +12,7 @@ from rich.text import Text
 from counterfoil.server.opener import open_from
 from counterfoil.server.people import rendering as show
 from counterfoil.server.people.durations import age
+from counterfoil.server.people.new_file import new_file
 from counterfoil.server.people.output import tell, write, write_json
 from counterfoil.server.people.person import (
     SECRET_FILE_VARIABLE,
@@ -49,7 +50,7 @@ def backup(request: Request, file: Path) -> int:
     checked by opening it when this command ends. It holds all that the journal holds, the key under which
     secrets are compared included: keep it as you keep the journal. Nothing is overwritten.
     """
-    target = file.absolute()
+    target = new_file(file, name="FILE")
 
     async def work() -> Any:
         async with request.journal() as journal:

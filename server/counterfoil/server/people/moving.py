@@ -1,7 +1,6 @@
 """Moves evidence between journals: `export` writes JSON Lines, `import` takes them in."""
 
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from msgspec import to_builtins
 
 from counterfoil.server.opener import open_from
 from counterfoil.server.people import rendering as show
+from counterfoil.server.people.new_file import new_file
 from counterfoil.server.people.output import is_read, tell, write, write_json
 from counterfoil.server.people.request import Request
 from counterfoil.server.people.teaching import teaching_command
@@ -63,7 +63,7 @@ def export(request: Request, *, run: str | None, output: Path | None) -> int:
         return 0
     from counterfoil.store.sqlite.files import give_name, refuse_taken, temporary_beside
 
-    target = os.path.abspath(output)
+    target = str(new_file(output, name="--output"))
     refuse_taken(target)
     with temporary_beside(target) as temporary:
         with open(temporary, "w", encoding="ascii") as file:
