@@ -256,13 +256,17 @@ def _receipt_in_a_denial(draft: Draft, given: ReconcileFacts, situation: Situati
     _keep(draft, given, situation)
     if known is None:
         store_receipt(draft, receipt, row)
+    what_counts = (
+        "and the receipt counts" if receipt.is_accepted else "which proves nothing here, and neither counts"
+    )
     return draft.verdict(
         Command.RECEIPT,
         row,
         fields={"receipt": known or receipt},
         warnings=(
-            f"{given.finding} came with a receipt, and the receipt counts: leave the reference out where the "
-            "effect was not found",
+            f"{given.finding} came with a receipt, {what_counts}: leave the reference out where the effect "
+            "was not found",
+            *warnings_of_receipt(draft, receipt, given.receipt),
         ),
     )
 
