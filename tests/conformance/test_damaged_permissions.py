@@ -101,3 +101,21 @@ async def test_a_token_that_cannot_be_read_keeps_no_other_from_being_taken_back(
                 await desk.journal.revoke_token(named, as_caller(PERSON))
         with pytest.raises(RowDamaged, match=bad):
             await issue(desk, "bad", "d")
+
+
+async def test_verification_names_each_row_that_cannot_be_read(tmp_path: Path) -> None:
+    async with open_desk(tmp_path, policy=POLICY) as desk:
+        asked = [await ask(desk, key) for key in ("one", "two", "three")]
+        given = (await give(desk, asked[0]))["grant"]["grant"]
+        token = (await issue(desk, "ci", "a"))["token"]
+    for table, change, name in (
+        ("authority_requests", "asked_at = 'garbage'", asked[1]),
+        ("authority_requests", "asked_at = 'garbage'", asked[2]),
+        ("grants", "source = 'nobody'", given),
+        ("tokens", "scopes = '{broken'", token),
+    ):
+        damage_loosely(tmp_path, table, f"UPDATE {table} SET {change} WHERE id = '{name}'")
+    async with open_desk(tmp_path, policy=POLICY) as desk:
+        faults = " ".join((await desk.journal.reader.verify()).faults)
+        assert [name for name in (*asked[1:], given, token) if f"{name} cannot be read" not in faults] == []
+        assert asked[0] not in faults
