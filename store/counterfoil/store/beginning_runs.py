@@ -8,10 +8,7 @@ from counterfoil.store.contexts import PreparedContext, context_from, drift_show
 from counterfoil.store.domain.context import accepted_context, compare_contexts
 from counterfoil.store.domain.drafting import Situation
 from counterfoil.store.domain.events import EventKind
-from counterfoil.store.domain.runs import (
-    RunGiven,
-    decide_begin_run,
-)
+from counterfoil.store.domain.runs import RunGiven, decide_begin_run
 from counterfoil.store.domain.states import state_of
 from counterfoil.store.errors import BodyDamaged
 from counterfoil.store.preparing import Bodies

@@ -7,9 +7,7 @@ from counterfoil.store.domain.criteria import CriterionState, judge
 from counterfoil.store.domain.drafting import Situation
 from counterfoil.store.domain.events import EventKind
 from counterfoil.store.domain.model import State
-from counterfoil.store.domain.runs import (
-    decide_finish_run,
-)
+from counterfoil.store.domain.run_changes import decide_finish_run
 from counterfoil.store.domain.states import state_of
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.protocol import Connection

@@ -11,9 +11,7 @@ from counterfoil.store.domain.holds import attempts_of_holder, holder_seen, is_h
 from counterfoil.store.domain.holds import held_until as end_of_hold
 from counterfoil.store.domain.instants import Instant, rfc3339
 from counterfoil.store.domain.model import Operation, Run
-from counterfoil.store.domain.runs import (
-    decide_release_run,
-)
+from counterfoil.store.domain.run_changes import decide_release_run
 from counterfoil.store.errors import Forbidden
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.protocol import Connection

@@ -11,13 +11,8 @@ from counterfoil.store.domain.holds import held_until as end_of_hold
 from counterfoil.store.domain.instants import Instant, rfc3339
 from counterfoil.store.domain.model import Operation, Party, Run
 from counterfoil.store.domain.progress import ProgressFacts
-from counterfoil.store.domain.runs import (
-    RunFacts,
-    RunVerdict,
-    SpecGiven,
-    decide_run_progress,
-    decide_set_spec,
-)
+from counterfoil.store.domain.run_changes import SpecGiven, decide_run_progress, decide_set_spec
+from counterfoil.store.domain.runs import RunFacts, RunVerdict
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.presenting import answer_head
 from counterfoil.store.protocol import Connection
