@@ -11,10 +11,7 @@ from counterfoil.store.domain.run_changes import decide_finish_run
 from counterfoil.store.domain.states import state_of
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.protocol import Connection
-from counterfoil.store.resolving import (
-    criteria_of,
-    satisfying_in,
-)
+from counterfoil.store.resolving import criteria_of, satisfying_in
 from counterfoil.store.rows import load_operations
 from counterfoil.store.running import MOST_SHOWN, RunKeeping
 from counterfoil.store.viewing import Viewer, safe

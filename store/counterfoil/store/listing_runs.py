@@ -2,11 +2,7 @@
 
 from typing import Any
 
-from counterfoil.store.cursors import (
-    RunsCursor,
-    read_runs_cursor,
-    write_runs_cursor,
-)
+from counterfoil.store.cursors import RunsCursor, read_runs_cursor, write_runs_cursor
 from counterfoil.store.domain.commands import ResumePlan
 from counterfoil.store.domain.instants import Instant, rfc3339
 from counterfoil.store.domain.model import State

@@ -5,10 +5,7 @@ from typing import Any
 
 from counterfoil.store.arrivals import arrived_in
 from counterfoil.store.contexts import drift_shown
-from counterfoil.store.cursors import (
-    read_cursor,
-    write_cursor,
-)
+from counterfoil.store.cursors import read_cursor, write_cursor
 from counterfoil.store.domain.answers import guidance_for
 from counterfoil.store.domain.commands import Caller, ResumePlan
 from counterfoil.store.domain.context import Drift

@@ -16,12 +16,7 @@ from counterfoil.store.domain.runs import RunFacts, RunVerdict
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.presenting import answer_head
 from counterfoil.store.protocol import Connection
-from counterfoil.store.resolving import (
-    last_compaction,
-    look_alike_terms,
-    no_such_run,
-    was_called,
-)
+from counterfoil.store.resolving import last_compaction, look_alike_terms, no_such_run, was_called
 from counterfoil.store.rows import load_operations, run_from_row
 from counterfoil.store.viewing import Viewer, safe
 from counterfoil.store.writing import Change, RunPlace, carry_out

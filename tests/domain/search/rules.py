@@ -28,6 +28,10 @@ _MODULES = (
     "begin",
     "receipts",
     "failures",
+    "findings",
+    "performed",
+    "undone",
+    "denied",
     "reconciling",
     "closing",
     "progress",
@@ -42,6 +46,7 @@ class Rules:
     drafting: Any
     events: Any
     failures: Any
+    findings: Any
     progress: Any
     receipts: Any
     reconciling: Any
