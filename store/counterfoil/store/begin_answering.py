@@ -15,10 +15,7 @@ from counterfoil.store.domain.untrusted import safe_value
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.presenting import answer_head, value_of, without_none
 from counterfoil.store.protocol import Connection
-from counterfoil.store.resolving import (
-    read_body,
-    warnings_of_others,
-)
+from counterfoil.store.resolving import read_body, warnings_of_others
 from counterfoil.store.viewing import Viewer, damage_warning, damaged_shown, keys_shown
 from counterfoil.store.weighing import authority_shown
 

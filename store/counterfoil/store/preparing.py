@@ -11,15 +11,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from counterfoil.store.domain.canonical import canonical_json, check_value, digest, fingerprint_of, plain_json
-from counterfoil.store.domain.commands import (
-    Caller,
-    Json,
-    OperationRef,
-)
+from counterfoil.store.domain.commands import Caller, Json, OperationRef
 from counterfoil.store.domain.identity import is_operation_id, kind_of_id, operation_id
-from counterfoil.store.domain.model import (
-    Description,
-)
+from counterfoil.store.domain.model import Description
 from counterfoil.store.domain.names import fold_target, normalize_name
 from counterfoil.store.errors import InvalidArgument, TooLarge
 from counterfoil.store.limits import Limits, body_bytes

@@ -4,7 +4,8 @@ from counterfoil.store.domain.begin import BeginGiven
 from counterfoil.store.domain.commands import BeginOperation, BeginRun, Criterion, RecordProgress, Spec
 from counterfoil.store.domain.criteria import criteria_text
 from counterfoil.store.domain.progress import ProgressFacts
-from counterfoil.store.domain.runs import RunGiven, SpecGiven
+from counterfoil.store.domain.run_changes import SpecGiven
+from counterfoil.store.domain.runs import RunGiven
 from counterfoil.store.errors import InvalidArgument, TooLarge
 from counterfoil.store.preparing import Bodies, Preparer, attempt_number, duration
 from counterfoil.store.preparing_begins import prepare_begin

@@ -22,13 +22,7 @@ from counterfoil.store.domain.grants import (
 from counterfoil.store.domain.model import Description, Operation, Run
 from counterfoil.store.domain.outlook import Outlook
 from counterfoil.store.errors import Forbidden, InvalidArgument, NotFound
-from counterfoil.store.namespace_log import (
-    append,
-    rebuilt,
-    request_from_row,
-    unreadable,
-    waiting_requests,
-)
+from counterfoil.store.namespace_log import append, rebuilt, request_from_row, unreadable, waiting_requests
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.presenting import without_none
 from counterfoil.store.presenting_authority import outlook_head, request_shown, who

@@ -1,12 +1,15 @@
-"""The commands about whole runs: each is checked here, and done in a transaction by `running`."""
+"""The commands about whole runs: each is checked, and given as what does it in a transaction."""
 
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from counterfoil.store.beginning_runs import RunBeginning
 from counterfoil.store.contexts import prepare_context
 from counterfoil.store.domain.commands import BeginRun, Caller, FinishRun, RecordProgress, ReleaseRun, SetSpec
 from counterfoil.store.errors import InvalidArgument
+from counterfoil.store.finishing_runs import RunFinishing
+from counterfoil.store.holding_runs import RunHolding
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.preparing_runs import prepare_progress, prepare_run, prepare_spec
 from counterfoil.store.protocol import Connection, Work
@@ -29,7 +32,10 @@ class RunCommands:
     def __init__(self, view: Viewer) -> None:
         self._view = view
         self._prepare = view.prepare
-        self._runs = RunKeeping(view)
+        self._runs = runs = RunKeeping(view)
+        self._beginning = RunBeginning(view, runs)
+        self._finishing = RunFinishing(view, runs)
+        self._holding = RunHolding(view, runs)
 
     def begin(self, command: BeginRun, caller: Caller, *, planner: "Planner") -> Work[dict[str, Any]]:
         """Start a run or come back to it; `planner` gives the first page of its plan."""
@@ -50,7 +56,7 @@ class RunCommands:
                 context=None if context is None else context.digest,
                 workflow_version=given.workflow_version,
             )
-            answer = await self._runs.begin(connection, given, context, situation, bodies, text)
+            answer = await self._beginning.begin(connection, given, context, situation, bodies, text)
             return await planner.with_first_page(
                 connection, answer, given.run, situation.now.at, situation.party
             )
@@ -93,7 +99,7 @@ class RunCommands:
 
         async def work(connection: Connection) -> dict[str, Any]:
             situation = self._view.situation(connection, caller)
-            return await self._runs.finish(
+            return await self._finishing.finish(
                 connection, name, command.outcome, reason, situation, caller_text(caller)
             )
 
@@ -110,7 +116,7 @@ class RunCommands:
 
         async def work(connection: Connection) -> dict[str, Any]:
             situation = self._view.situation(connection, caller)
-            return await self._runs.release(connection, name, command, situation, caller_text(caller))
+            return await self._holding.release(connection, name, command, situation, caller_text(caller))
 
         return work
 
@@ -119,7 +125,7 @@ class RunCommands:
         name = self._prepare.name(run, name="run")
 
         async def work(connection: Connection) -> dict[str, Any]:
-            return await self._runs.hold(connection, name, self._view.now(connection).at)
+            return await self._holding.hold(connection, name, self._view.now(connection).at)
 
         return work
 
@@ -128,6 +134,6 @@ class RunCommands:
         name = self._prepare.name(run, name="run")
 
         async def work(connection: Connection) -> list[dict[str, Any]]:
-            return await self._runs.criteria(connection, name)
+            return await self._finishing.criteria(connection, name)
 
         return work

@@ -89,7 +89,8 @@ class Settling:
 
     def finding(self, command: ReconcileOperation, caller: Caller) -> Work[dict[str, Any]]:
         """Take what looking at the performing system showed."""
-        from counterfoil.store.domain.reconciling import ReconcileFacts, decide_reconcile
+        from counterfoil.store.domain.findings import ReconcileFacts
+        from counterfoil.store.domain.reconciling import decide_reconcile
 
         bodies = Bodies()
         caller = self._prepare.caller(caller)

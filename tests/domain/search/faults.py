@@ -34,7 +34,7 @@ FAULTS = (
     ),
     Fault(
         name="an early look, reported late, counts",
-        module="reconciling",
+        module="denied",
         line="is_early = given.as_of is None or (until is not None and given.as_of < until)",
         faulty="is_early = given.as_of is None or (until is not None and draft.now < until)",
         world="unsafe, with a lookup",
@@ -103,7 +103,7 @@ FAULTS = (
     ),
     Fault(
         name="an agent's empty look outweighs a receipt",
-        module="reconciling",
+        module="denied",
         line="""return given.by == "lookup" and not any(""",
         faulty="""return given.by == "lookup" or not any(""",
         world="lookups that err, and a higher assurance",
@@ -135,7 +135,7 @@ FAULTS = (
     ),
     Fault(
         name="a person's word delivered again counts as said again",
-        module="reconciling",
+        module="findings",
         line="is_kept_by_call = situation.is_person or given.as_of is None",
         faulty="is_kept_by_call = False",
         world="people who err",

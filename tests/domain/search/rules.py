@@ -29,6 +29,10 @@ _MODULES = (
     "begin",
     "receipts",
     "failures",
+    "findings",
+    "performed",
+    "undone",
+    "denied",
     "reconciling",
     "closing",
     "progress",
@@ -44,6 +48,7 @@ class Rules:
     events: Any
     failures: Any
     outlook: Any
+    findings: Any
     progress: Any
     receipts: Any
     reconciling: Any

@@ -18,7 +18,7 @@ from counterfoil.server.people.granting import grant
 from counterfoil.server.people.health import check
 from counterfoil.server.people.hooking import hook
 from counterfoil.server.people.installing import install, uninstall
-from counterfoil.server.people.keeping import backup, migrate, prune, restore
+from counterfoil.server.people.keeping import backup, migrate, prune
 from counterfoil.server.people.looking import find, plan, runs, show
 from counterfoil.server.people.moving import export, import_
 from counterfoil.server.people.output import AnswerLost, prepare_streams, tell, write, write_json
@@ -26,6 +26,7 @@ from counterfoil.server.people.permissions import requests
 from counterfoil.server.people.proving import verify
 from counterfoil.server.people.relaying import gateway
 from counterfoil.server.people.request import Request
+from counterfoil.server.people.restoring import restore
 from counterfoil.server.people.teaching import TeachingGroup, with_json, with_settings
 from counterfoil.server.people.tokens import token
 from counterfoil.server.people.watching import tail
