@@ -76,6 +76,56 @@ async def test_what_begin_run_told_of_is_accepted_without_being_said_again(tmp_p
         assert "drift" in await begin_run(desk, context=BEFORE)
 
 
+async def test_what_one_call_told_of_is_not_taken_back_by_one_that_does_not_say_it(tmp_path):
+    async with open_desk(tmp_path, policy=POLICY) as desk:
+        await begin_run(desk, context=BEFORE)
+        await begin_run(desk, context={"policy": "p2"})
+        await begin_run(desk, context={"model": "b"})
+
+        assert {(one["component"], one["given"]) for one in (await desk.plan())["drift"]} == {
+            ("policy", "p2"),
+            ("model", "b"),
+        }
+        begun = await desk.begin()
+        assert (begun["next"], begun["reason"]) == ("ask", "drift")
+        await begin_run(desk, context={"policy": "p1"})
+        assert (await desk.at("key-2").begin())["next"] == "perform"
+
+
+async def test_a_review_that_a_granted_begin_told_of_stays_until_it_is_accepted(tmp_path):
+    async with open_desk(tmp_path, policy=POLICY) as desk:
+        await begin_run(desk, context=BEFORE)
+        to_review = {"component": "model", "recorded": "a", "given": "b", "class": "review"}
+        begun = await desk.begin(context={**BEFORE, "model": "b"})
+        assert (begun["next"], begun["drift"]) == ("perform", [to_review])
+
+        assert (await desk.plan())["drift"] == [to_review]
+        assert to_review in (await desk.at("key-2").begin())["drift"]
+        await begin_run(desk, accept_reason="tried it")
+
+        assert "drift" not in await desk.plan()
+        assert (await desk.journal.reader.verify()).faults == ()
+
+
+async def test_what_a_begin_was_refused_for_stays_with_its_operation(tmp_path):
+    async with open_desk(tmp_path, policy=POLICY) as desk:
+        await begin_run(desk, context=BEFORE)
+        assert (await desk.begin(context={**BEFORE, "policy": "p2"}))["reason"] == "drift"
+        assert (await desk.begin())["reason"] == "drift"
+        assert (await desk.at("key-2").begin())["next"] == "perform"
+
+
+async def test_an_acceptance_is_of_what_its_context_says_and_the_answer_names_the_rest(tmp_path):
+    async with open_desk(tmp_path, policy=Policy(drift={"model": "review", "code": "review"})) as desk:
+        await begin_run(desk, context=BEFORE)
+        await begin_run(desk, context={"model": "b", "code": "c2"})
+
+        accepted = await begin_run(desk, context={"model": "b"}, accept_reason="tried the model")
+
+        assert [one["component"] for one in accepted["drift"]] == ["code"]
+        assert [one["component"] for one in (await desk.plan())["drift"]] == ["code"]
+
+
 async def test_where_no_difference_is_known_an_acceptance_says_that_it_accepts_nothing(tmp_path):
     async with open_desk(tmp_path, policy=POLICY) as desk:
         for context in (None, BEFORE, None):

@@ -212,6 +212,20 @@ async def test_header_and_end_say_how_much_there_is(tmp_path: Path) -> None:
     assert [line["run"] for line in one if line["type"] == "run"] == ["run-2"]
 
 
+async def test_what_was_told_to_differ_goes_along_with_an_export(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        told = ({"model": "a", "policy": "p1"}, None), ({"policy": "p2"}, None), ({"model": "b"}, "fine")
+        for context, reason in told:
+            await desk.journal.begin_run(BeginRun(run=desk.run, context=context, accept_reason=reason), AGENT)
+        here = (await desk.plan())["drift"]
+        await take(other, await exported(desk))
+        assert [one["component"] for one in here] == ["policy"]
+        assert (await other.plan())["drift"] == here
+        assert (await other.begin())["next"] == "perform"
+        assert (await other.journal.reader.verify()).faults == ()
+
+
 async def test_taking_the_same_file_again_changes_nothing(tmp_path: Path) -> None:
     clock = FakeClock()
     async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:

@@ -1,6 +1,6 @@
 """begin_operation: what is asked is checked, read about, decided, written down and answered."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -12,6 +12,7 @@ from counterfoil.store.contexts import PreparedContext, prepare_context, save_co
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.begin import BeginGiven, decide_begin
 from counterfoil.store.domain.commands import BeginOperation, Caller
+from counterfoil.store.domain.context import UNKNOWN, Drift
 from counterfoil.store.domain.drafting import Situation
 from counterfoil.store.domain.events import Event, EventKind, evolve_run
 from counterfoil.store.domain.model import Run
@@ -76,7 +77,15 @@ class Beginning:
                 for kept in (context, today):
                     if kept is not None:
                         await save_context(connection, view.namespace, kept, situation.now.at)
-                run_events, run_after = _note_context(facts.run, given, context, situation)
+                run_events, run_after = _note_context(
+                    facts.run,
+                    given,
+                    context,
+                    # What a person is asked about stays with the operation: the others go on.
+                    told=None if verdict.next == "ask" else today,
+                    differs=_differs(drifts),
+                    situation=situation,
+                )
                 await carry_out(
                     connection,
                     place=RunPlace(namespace=verdict.after.namespace, run=verdict.after.run),
@@ -134,18 +143,33 @@ class Beginning:
 
 
 def _note_context(
-    run: Run | None, given: BeginGiven, context: PreparedContext | None, situation: Situation
+    run: Run | None,
+    given: BeginGiven,
+    context: PreparedContext | None,
+    *,
+    told: PreparedContext | None,
+    differs: bool,
+    situation: Situation,
 ) -> tuple[tuple[Event, ...], Run | None]:
-    """Let the first context that a run sees be the one that later steps are compared with."""
-    if context is None or (run is not None and run.context is not None):
+    """Let the first context that a run sees be the one that later steps are compared with.
+
+    `told` is what this begin has told of; where it differs, it stays so for those who say nothing of it.
+    """
+    if context is None:
         return (), None
-    event = Event(
-        kind=EventKind.CONTEXT_NOTED,
-        operation="",
-        at=situation.now.at,
-        data={"context": context.digest},
-    )
+    if run is None or run.context is None:
+        kind, data = EventKind.CONTEXT_NOTED, {"context": context.digest}
+    elif told is not None and told.digest != run.offered and (differs or run.offered is not None):
+        kind, data = EventKind.CONTEXT_TOLD, {"offered": told.digest}
+    else:
+        return (), None
+    event = Event(kind=kind, operation="", at=situation.now.at, data=data)
     return (event,), evolve_run(run, event, namespace=given.namespace, name=given.run)
+
+
+def _differs(drifts: Sequence[Drift]) -> bool:
+    """Tell whether a part of the context is said to be another, and not merely left unsaid."""
+    return any(drift.given != UNKNOWN for drift in drifts)
 
 
 def _is_settled_by_itself(verdict: Verdict) -> bool:

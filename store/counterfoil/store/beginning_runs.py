@@ -54,7 +54,8 @@ class RunBeginning:
                 raise
             recorded, today, is_unreadable = None, given_today, True
         drifts = compare_contexts(recorded, today, self._view.policy.drift)
-        offered = context
+        # What was told of before and is not said again is not taken back.
+        offered = None if context is None or today is None else context_from(today)
         given = replace(
             given,
             context=None if context is None else context.digest,
@@ -77,9 +78,10 @@ class RunBeginning:
         answer = self._runs.answer(verdict, situation.now.at, facts.operations)
         if is_unreadable:
             answer.setdefault("warnings", []).append(CONTEXT_DAMAGED)
-        answer["drift"] = drift_shown(
-            [drift for drift in drifts if not is_accepted or (is_blocked and drift.drift_class == "block")]
-        )
+        if is_accepted and context is not None:
+            left = compare_contexts(context.value, today, self._view.policy.drift)
+            drifts = tuple(drift for drift in left if drift.drift_class in ("review", "block"))
+        answer["drift"] = drift_shown(drifts)
         if is_accepted and is_blocked:
             answer.setdefault("warnings", []).append(
                 "what is classed block was not accepted: only a person lifts it (counterfoil grant)"

@@ -1,6 +1,6 @@
 """The assumptions that steps are made under: brought into normal form, and stored once by their digest."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -57,6 +57,11 @@ async def save_context(
         "save_context",
         {"namespace": namespace, "digest": context.digest, "body": context.text, "stored_at": now},
     )
+
+
+def named_contexts(data: Mapping[str, Any]) -> list[str]:
+    """Give the digests of the contexts that an event refers to."""
+    return [data[name] for name in ("context", "offered") if isinstance(data.get(name), str)]
 
 
 def drift_shown(drifts: Sequence[Drift]) -> list[dict[str, Any]] | None:

@@ -17,9 +17,11 @@ was when its turn came.
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from counterfoil.store.contexts import named_contexts
 from counterfoil.store.domain.instants import Instant, rfc3339
 from counterfoil.store.errors import Forbidden
 from counterfoil.store.lost_history import lack_of
@@ -155,18 +157,19 @@ class Exporter:
             after = rows[-1][by]
 
     async def _new_contexts(self, data: dict[str, Any]) -> list[str]:
-        """Give the context that an event refers to, if it is the first to do so in this file."""
-        digest = data.get("context")
-        if not isinstance(digest, str) or digest in self._contexts:
-            return []
-        self._contexts.add(digest)
-        place = {"namespace": self._view.namespace, "digest": digest}
+        """Give the contexts that an event is the first in this file to refer to."""
+        lines = []
+        for digest in named_contexts(data):
+            if digest in self._contexts:
+                continue
+            self._contexts.add(digest)
+            place = {"namespace": self._view.namespace, "digest": digest}
+            row = await self._view.database.read(partial(_context, place=place))
+            if row is not None:
+                self._counts["contexts"] += 1
+                lines.append(self._line({"type": "context", "digest": digest, "body": row["body"]}))
+        return lines
 
-        async def work(connection: Connection) -> Row | None:
-            return await connection.fetch_one("read_context", place)
 
-        row = await self._view.database.read(work)
-        if row is None:
-            return []
-        self._counts["contexts"] += 1
-        return [self._line({"type": "context", "digest": digest, "body": row["body"]})]
+async def _context(connection: Connection, *, place: Mapping[str, str]) -> Row | None:
+    return await connection.fetch_one("read_context", place)

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from counterfoil.store.chain import first_fault
+from counterfoil.store.contexts import named_contexts
 from counterfoil.store.domain.canonical import digest
 from counterfoil.store.domain.events import Event, EventKind, evolve_run
 from counterfoil.store.domain.grants import held_grants
@@ -128,8 +129,7 @@ def _of_operation(run: str, operation: str, problem: str, *, is_mendable: bool) 
 
 
 def _contexts(events: Iterable[Event]) -> set[str]:
-    named = (event.data.get("context") for event in events)
-    return {context for context in named if isinstance(context, str)}
+    return {context for event in events for context in named_contexts(event.data)}
 
 
 def _kept_bodies(operation: Operation) -> set[str]:

@@ -84,6 +84,7 @@ class EventKind(StrEnum):
     RUN_REOPENED = "run_reopened"
     RUN_FINISHED = "run_finished"
     CONTEXT_NOTED = "context_noted"
+    CONTEXT_TOLD = "context_told"
     DRIFT_ACCEPTED = "drift_accepted"
 
 
@@ -423,6 +424,8 @@ def evolve_run(run: Run | None, event: Event, *, namespace: str, name: str) -> R
             )
         case EventKind.DRIFT_ACCEPTED | EventKind.CONTEXT_NOTED:
             return replace(run, context=data["context"])
+        case EventKind.CONTEXT_TOLD:
+            return replace(run, offered=data["offered"])
         case _:
             return run
 

@@ -413,8 +413,8 @@ class Run(Struct, frozen=True, kw_only=True):
     """One execution of a workflow. `finished_as` is None while it is open, `begun_at` until begin_run.
 
     `context` is the digest of the context that steps are compared with: the first one, or the one whose
-    drift was accepted last. `offered` is the one that begin_run gave last: what it says counts where a call
-    does not say it. `checkpoint` is a digest too.
+    drift was accepted last. `offered` is what was told of last: what it says counts where a call does not
+    say it. `checkpoint` is a digest too.
     """
 
     namespace: str
