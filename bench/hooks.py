@@ -7,6 +7,7 @@ are the median of the wall-clock times and of the processor's, in milliseconds, 
 The commit is that of one row with `synchronous = FULL` in the journal mode that this SQLite gets.
 """
 
+import argparse
 import json
 import os
 import sqlite3
@@ -86,7 +87,9 @@ class Measured:
 
 def main() -> None:
     """Measure and print."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("rounds", nargs="?", type=int, default=ROUNDS, help="how often each kind runs")
+    rounds = parser.parse_args().rounds
     kinds = {
         name: Measured()
         for name in (

@@ -5,6 +5,7 @@ import pytest
 from counterfoil.store.domain.commands import BeginRun
 from counterfoil.store.domain.context import accepted_context, compare_contexts
 from counterfoil.store.domain.states import Policy
+from counterfoil.store.errors import InvalidArgument
 from journals import AGENT, Desk, open_desk
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("store")]
@@ -59,6 +60,38 @@ async def test_a_review_stays_in_every_plan_and_begin_until_it_is_accepted(tmp_p
         assert "drift" not in await desk.plan()
         begun = await desk.at("key-2").begin()
         assert {one["given"] for one in begun["drift"]} == {"unknown"}
+
+
+async def test_what_begin_run_told_of_is_accepted_without_being_said_again(tmp_path):
+    async with open_desk(tmp_path, policy=POLICY) as desk:
+        await begin_run(desk, context=BEFORE)
+        await begin_run(desk, context={"model": "b", "policy": "p2"})
+
+        accepted = await begin_run(desk, accept_reason="tried it")
+
+        assert [one["component"] for one in accepted["drift"] if one["class"] != "note"] == ["policy"]
+        assert any("only a person lifts it" in warning for warning in accepted["warnings"])
+        again = await begin_run(desk, context={**BEFORE, "model": "b"})
+        assert "drift" not in again
+        assert "drift" in await begin_run(desk, context=BEFORE)
+
+
+async def test_where_no_difference_is_known_an_acceptance_says_that_it_accepts_nothing(tmp_path):
+    async with open_desk(tmp_path, policy=POLICY) as desk:
+        for context in (None, BEFORE, None):
+            answer = await begin_run(desk, context=context, accept_reason=None if context else "fine")
+            is_told = any("accepted nothing" in warning for warning in answer.get("warnings", ()))
+            assert is_told is (context is None)
+        again = await begin_run(desk, context={**BEFORE, "model": "b"})
+        assert ("model", "review") in [(one["component"], one["class"]) for one in again["drift"]]
+
+
+async def test_an_acceptance_without_a_reason_is_refused(tmp_path):
+    async with open_desk(tmp_path, policy=POLICY) as desk:
+        await begin_run(desk, context=BEFORE)
+        with pytest.raises(InvalidArgument, match="accept_drift"):
+            await begin_run(desk, context={**BEFORE, "model": "b"}, accept_reason=" ")
+        assert "drift" not in await desk.plan()
 
 
 async def test_silence_lifts_no_block(tmp_path):

@@ -20,7 +20,7 @@ from counterfoil.store.domain.commands import (
 )
 from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.protocol import Connection
-from counterfoil.store.rows import save_operation
+from counterfoil.store.saving_rows import save_operation
 from counterfoil.store.spool import read_spool
 from journals import AGENT, FakeClock, as_caller, folder_in_memory, open_desk
 

@@ -11,7 +11,7 @@ from conformance.states_reaching import KEYED, LOOKUP, MESSAGE, REFUSED, SAFE, l
 from counterfoil.store.domain.commands import Caller, Lookup
 from counterfoil.store.domain.identity import operation_id
 from counterfoil.store.domain.states import Policy
-from counterfoil.store.errors import InvalidArgument
+from counterfoil.store.errors import InvalidArgument, TooLarge
 from journals import (
     AGENT,
     ANOTHER,
@@ -54,6 +54,26 @@ async def test_another_journal_gives_the_same_id_and_the_same_key(tmp_path: Path
     assert found[0] == found[1]
     assert found[0][0].startswith("op_")
     assert len(found[0][0]) == 23
+
+
+@pytest.mark.parametrize("field", ["action", "target"])
+@pytest.mark.parametrize("text", ["\0", "\0mail.send"])
+async def test_what_a_journal_would_take_for_no_text_is_refused_by_its_name(
+    tmp_path: Path, field: str, text: str
+) -> None:
+    async with open_desk(tmp_path) as desk:
+        with pytest.raises(InvalidArgument) as refused:
+            await desk.begin(**{field: text})
+        assert refused.value.recorded is False
+        assert "NUL" in refused.value.message
+        assert words(await desk.begin()) == "perform first_attempt"
+
+
+async def test_a_text_of_the_whole_length_is_kept_as_payload_whatever_its_characters(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        assert words(await desk.begin(payload="\n" * 262_144)) == "perform first_attempt"
+        with pytest.raises(TooLarge, match="262145 bytes"):
+            await desk.at("key-2").begin(payload="\n" * 262_145)
 
 
 async def test_nothing_crosses_namespaces(tmp_path: Path) -> None:
@@ -400,6 +420,8 @@ async def test_the_same_effect_that_is_in_question_cannot_be_set_aside(
         told = operation if by == "its id" else "*"
         answer = await desk.at("other").begin(target="key-1@example.org", distinct_from=(told,))
         assert words(answer) == "stop possible_duplicate"
+        assert "No distinct_from sets it aside" in answer["guidance"]
+        assert "reconcile it first" in answer["guidance"]
 
 
 @pytest.mark.parametrize(
@@ -416,6 +438,7 @@ async def test_the_star_covers_settled_operations_only(tmp_path: Path, reach: An
         await reach(desk)
         answer = await desk.at("other").begin(target="key-1@example.org", distinct_from=("*",))
         assert words(answer) == expected
+        assert ("distinct_from naming its id" in answer["guidance"]) == (answer["next"] == "stop")
 
 
 async def test_the_next_of_a_series_in_one_conversation_is_only_mentioned(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """What a reference is, and that none is lost: inside a denial, or beside an acknowledgement."""
 
+from functools import partial
+
 import pytest
 
 from counterfoil.store.domain.commands import Lookup
@@ -160,3 +162,90 @@ async def test_a_grant_is_not_replayed_once_its_holder_told_of_progress(tmp_path
         await desk.progress(attempt=1, message="sent it")
         answer = await desk.begin(caller=caller)
         assert (answer["next"], answer["reason"]) == ("wait", "lease_held_by_you")
+
+
+@pytest.mark.parametrize("finding", ["not_performed", "inconclusive"])
+async def test_a_denial_with_the_reference_of_another_effect_is_told_that_neither_counts(tmp_path, finding):
+    async with open_desk(tmp_path) as desk:
+        other = desk.at("other")
+        await other.begin()
+        await other.receipt()
+        await desk.begin(lookup=LOOKUP)
+        await desk.failure("unknown")
+        check = await desk.check()
+
+        answer = await desk.reconcile(finding, as_of=check["as_of"], external_id="m-1", **MESSAGE)
+
+        assert (answer["reason"], answer["state"]) == ("foreign_receipt", "in_doubt")
+        assert "neither counts: leave the reference out" in answer["warnings"][0]
+        answer = await desk.reconcile("not_performed", as_of=check["as_of"])
+        assert answer["state"] == "failed"
+
+
+OTHER_EFFECT = {"action": "pay.charge", "target": "carol@example.org", "args": {"amount": 5}}
+
+
+@pytest.mark.parametrize("parts", [("action",), ("target",), ("args",), ("action", "target", "args")])
+@pytest.mark.parametrize("command", ["receipt", "reconcile"])
+async def test_a_receipt_of_another_effect_settles_nothing_under_this_key(tmp_path, command, parts):
+    async with open_desk(tmp_path) as desk:
+        await desk.begin(args={"n": 1})
+        said = {name: OTHER_EFFECT[name] for name in parts}
+        give = desk.receipt if command == "receipt" else partial(desk.reconcile, "performed", **MESSAGE)
+
+        answer = await give(caller=ANOTHER, external_id="m-1", **said)
+
+        assert (answer["next"], answer["reason"]) == ("reconcile", "foreign_receipt")
+        assert answer["state"] == "in_progress"
+        assert answer["receipt"]["foreign"] is True
+        assert f"another {', '.join(parts)}: record" in answer["warnings"][0]
+        # What it is of may have it under its own key, and this one if that is what was meant.
+        other = desk.at("other")
+        assert (await other.receipt(external_id="m-1", action="pay.charge"))["state"] == "succeeded"
+        assert (await desk.receipt(external_id="m-2"))["state"] == "succeeded"
+
+
+async def test_a_planned_step_is_not_done_by_the_receipt_of_another_effect(tmp_path):
+    async with open_desk(tmp_path) as desk:
+        await desk.at("first").begin()
+        await desk.begin(depends_on=("first",))
+        answer = await desk.receipt(action="email.send", target="carol@example.org")
+        assert (answer["reason"], answer["state"]) == ("foreign_receipt", "planned")
+        assert (await desk.receipt(action="email.send"))["state"] == "succeeded"
+
+
+async def test_the_holder_is_warned_when_it_words_its_effect_otherwise(tmp_path):
+    async with open_desk(tmp_path) as desk:
+        await desk.begin(args={"n": 1})
+        answer = await desk.receipt(attempt=1, args={"n": 2})
+        assert (answer["reason"], answer["state"]) == ("recorded", "succeeded")
+        assert answer["warnings"] == [
+            "what this key stands for has another args: check that this receipt is of this effect"
+        ]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"action": "Email.Send", "target": "mailto:KEY-1@example.org"},
+        {"target": "Key One <key-1@example.org>", "args": {"b": 2.0, "a": {"password": "hunter2hunter2"}}},
+        {"args": {"a": {"password": "hunter2hunter2"}, "b": 2}},
+        {"target": "example.org"},
+    ],
+)
+async def test_other_spelling_and_what_is_left_out_contradict_nothing(tmp_path, said):
+    async with open_desk(tmp_path) as desk:
+        await desk.begin(args={"a": {"password": "hunter2hunter2"}, "b": 2})
+        answer = await desk.receipt(caller=ANOTHER, **said)
+        assert (answer["reason"], answer["state"]) == ("recorded", "succeeded")
+        assert "warnings" not in answer
+
+
+async def test_a_persons_receipt_counts_however_the_effect_is_worded(tmp_path):
+    async with open_desk(tmp_path) as desk:
+        await desk.begin()
+        answer = await desk.reconcile(
+            "performed", caller=PERSON, by="human", external_id="m-1", **MESSAGE, **OTHER_EFFECT
+        )
+        assert answer["state"] == "succeeded"
+        assert "check that this receipt" in answer["warnings"][0]

@@ -9,7 +9,7 @@ import pytest
 
 from conformance import states_reaching as to
 from conformance.states_reaching import KEYED, LOOKUP, MESSAGE, REFUSED, SAFE, UNDOING, looked
-from counterfoil.store.domain.commands import BeginOperation, Caller, Lookup
+from counterfoil.store.domain.commands import BeginOperation, BeginRun, Caller, Lookup, PlanStep
 from counterfoil.store.domain.instants import micros, parse_rfc3339
 from counterfoil.store.domain.model import Assurance
 from counterfoil.store.domain.states import Policy
@@ -364,7 +364,8 @@ async def test_a_final_failure_and_a_used_up_limit_are_a_persons_question(tmp_pa
 async def test_a_pause_that_a_failure_asks_for_is_kept(tmp_path: Path) -> None:
     async with open_desk(tmp_path) as desk:
         await desk.begin()
-        await desk.failure("none", evidence=REFUSED, retry_after_seconds=60)
+        failed = await desk.failure("none", evidence=REFUSED, retry_after_seconds=60)
+        assert (words(failed), failed["retry_at"]) == ("continue recorded", after(60))
         answer = await desk.begin()
         assert (words(answer), answer["retry_at"]) == ("wait backoff", after(60))
         desk.clock.advance(60)
@@ -976,6 +977,122 @@ async def test_only_what_succeeded_is_undone_and_each_grant_checks_it_again(tmp_
         assert words(await undo.begin()) == "stop unmet"
 
 
+@pytest.mark.parametrize("is_planned", [True, False])
+async def test_what_may_not_have_happened_yet_may_still_become_an_undoing(
+    tmp_path: Path, is_planned: bool
+) -> None:
+    async with open_desk(tmp_path) as desk:
+        operation = (await desk.begin())["operation"]
+        undo = desk.at("undo", run="another-run")
+        if is_planned:
+            await undo.at("first").begin()
+            await undo.begin(depends_on=("first",))
+            await undo.at("first").receipt(external_id="first-1")
+        else:
+            await undo.begin()
+            await undo.failure("none", evidence=REFUSED)
+        assert words(await undo.begin(compensates=operation)) == "stop unmet"
+        await desk.receipt()
+
+        answer = await undo.begin(compensates=operation)
+
+        assert answer["next"] == "perform"
+        second = desk.at("second", run="another-run")
+        assert words(await second.begin(compensates=operation)) == "stop possible_duplicate"
+        await undo.receipt(external_id="recall-1")
+        assert await desk.state() == "compensated"
+        assert (await desk.journal.reader.verify()).faults == ()
+
+
+async def test_of_two_that_come_to_undo_one_effect_the_later_is_a_duplicate(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        operation = (await desk.begin())["operation"]
+        await desk.receipt()
+        undo, other = desk.at("undo"), desk.at("other")
+        await other.begin(action="email.recall")
+        await other.failure("none", evidence=REFUSED)
+        await undo.begin(compensates=operation)
+        answer = await other.begin(action="email.recall", compensates=operation)
+        assert words(answer) == "stop possible_duplicate"
+
+
+@pytest.mark.parametrize("reach", [to.begun, to.lapsed, to.succeeded], ids=lambda reach: reach.__name__)
+async def test_what_may_have_happened_without_it_does_not_become_an_undoing_and_says_so(
+    tmp_path: Path, reach: Any
+) -> None:
+    async with open_desk(tmp_path) as desk:
+        original = desk.at("original")
+        operation = (await original.begin())["operation"]
+        await original.receipt(external_id="o-1")
+        await reach(desk)
+        before = words(await desk.begin())
+        answer = await desk.begin(compensates=operation)
+        assert words(answer) == before
+        assert any("finding compensated" in warning for warning in answer["warnings"])
+
+
+async def test_an_undoing_stays_that_of_what_it_was_begun_for(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        operation = (await desk.begin())["operation"]
+        await desk.receipt()
+        other = await desk.at("other").begin()
+        await desk.at("other").receipt(external_id="o-1")
+        undo = desk.at("undo")
+        await undo.begin(compensates=operation)
+        await undo.failure("none", evidence=REFUSED)
+        await desk.reconcile("not_performed", caller=PERSON)
+        answer = await undo.begin(compensates=other["operation"])
+        assert words(answer) == "stop unmet"
+        assert any("the undoing of another operation" in warning for warning in answer["warnings"])
+
+
+async def test_nothing_undoes_itself(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        operation = (await desk.begin())["operation"]
+        with pytest.raises(InvalidArgument, match="compensates: is this operation itself"):
+            await desk.begin(compensates=operation)
+
+
+async def test_a_step_that_is_said_to_wait_for_another_waits_also_when_it_was_tried_before(
+    tmp_path: Path,
+) -> None:
+    async with open_desk(tmp_path) as desk:
+        first = desk.at("first")
+        await first.begin()
+        await desk.begin()
+        await desk.failure("none", evidence=REFUSED)
+        assert words(await desk.begin(depends_on=("first",))) == "wait dependency"
+        assert words(await desk.begin()) == "wait dependency"
+        await first.receipt(external_id="first-1")
+        assert words(await desk.begin()) == "perform retry_after_failure"
+        assert (await desk.journal.reader.verify()).faults == ()
+
+
+@pytest.mark.parametrize("is_repeatable", [True, False])
+async def test_plans_and_checks_say_of_an_undoing_what_its_begin_says(
+    tmp_path: Path, is_repeatable: bool
+) -> None:
+    async with open_desk(tmp_path) as desk:
+        operation = (await desk.begin())["operation"]
+        await desk.receipt()
+        undo = desk.at("undo", run="another-run")
+        await undo.begin(compensates=operation, **(KEYED if is_repeatable else {}))
+        if is_repeatable:
+            desk.clock.advance(300)
+        else:
+            await undo.failure("none", evidence=REFUSED)
+        assert (await undo.check())["next"] == "begin"
+        await desk.reconcile("not_performed", caller=PERSON)
+
+        told = await undo.check()
+        step = (await undo.plan())["steps"][0]
+        begun = await undo.begin()
+
+        assert words(told) == words(step) == words(begun) == "stop unmet"
+        for answer in (told, step, begun):
+            assert any(operation in warning for warning in answer["warnings"])
+
+
 async def test_the_success_of_an_undoing_reaches_what_it_undoes_across_runs(tmp_path: Path) -> None:
     async with open_desk(tmp_path) as desk:
         operation = (await desk.begin())["operation"]
@@ -988,11 +1105,56 @@ async def test_the_success_of_an_undoing_reaches_what_it_undoes_across_runs(tmp_
         assert (await desk.journal.reader.verify()).faults == ()
 
 
+async def test_what_a_person_denies_to_have_been_undone_counts_as_done_again(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        operation = (await desk.begin())["operation"]
+        await desk.receipt()
+        undo = desk.at("undo", run="another-run")
+        await undo.begin(compensates=operation)
+        await undo.receipt(external_id="recall-1")
+        await undo.reconcile("not_performed", caller=PERSON)
+        assert (await undo.state(), await desk.state()) == ("disputed", "compensated")
+
+        answer = await undo.reconcile("not_performed", caller=PERSON)
+
+        assert answer["warnings"] == [f"{operation} is not undone by this: it counts as succeeded again"]
+        assert (await undo.state(), await desk.state()) == ("failed", "succeeded")
+        assert words(await undo.begin(compensates=operation)) == "perform retry_after_failure"
+        await undo.receipt(external_id="recall-2")
+        assert await desk.state() == "compensated"
+        assert (await desk.journal.reader.verify()).faults == ()
+
+
+async def test_what_was_undone_by_something_else_stays_undone(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        operation = (await desk.begin())["operation"]
+        await desk.receipt()
+        undo = desk.at("undo")
+        await undo.begin(compensates=operation)
+        await desk.reconcile("compensated", **UNDOING)
+        await undo.receipt(external_id="another-recall")
+        for _ in range(2):
+            await undo.reconcile("not_performed", caller=PERSON)
+        assert (await undo.state(), await desk.state()) == ("failed", "compensated")
+
+
 async def test_the_receipt_of_the_effect_is_no_receipt_of_its_undoing(tmp_path: Path) -> None:
     async with open_desk(tmp_path) as desk:
         await to.succeeded(desk)
         assert words(await desk.reconcile("compensated", **MESSAGE)) == "reconcile receipt_too_weak"
         assert words(await desk.reconcile("compensated", **UNDOING)) == "continue recorded"
+
+
+@pytest.mark.parametrize("name", ["lease_seconds", "deadline_seconds"])
+async def test_what_would_be_over_at_the_moment_it_begins_is_refused(tmp_path: Path, name: str) -> None:
+    async with open_desk(tmp_path) as desk:
+        with pytest.raises(InvalidArgument, match=f"{name}: is out of range"):
+            await desk.begin(**{name: 4e-7})
+        step = PlanStep(key="step", action="email.send", deadline_seconds=4e-7)
+        with pytest.raises(InvalidArgument, match="deadline_seconds: is out of range"):
+            await desk.journal.begin_run(BeginRun(run="run-2", plan=(step,)), as_caller(AGENT))
+        begun = await desk.begin(**{name: 1e-6})
+        assert (words(begun), begun["send_before"]) == ("perform first_attempt", after(1e-6))
 
 
 async def test_times_are_kept_to_the_microsecond(tmp_path: Path) -> None:

@@ -602,6 +602,17 @@ async def test_a_person_may_settle_what_a_finished_run_left_open(tmp_path: Path)
 # schedules and children
 
 
+async def test_where_nothing_is_open_the_journal_does_not_call_itself_without_history(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        empty = await desk.journal.resume_plan(ResumePlan(), AGENT)
+        assert (words(empty), empty["runs"]) == ("continue: no_history", [])
+        assert "under this name" not in empty["guidance"]
+        await begin(desk)
+        await finish(desk, "completed")
+        over = await desk.journal.resume_plan(ResumePlan(), AGENT)
+        assert (words(over), over["runs"], over["complete"]) == ("continue: listed", [], True)
+
+
 async def test_thirty_missed_slots_are_listed_with_their_ages_and_nothing_says_run_them(
     tmp_path: Path,
 ) -> None:

@@ -42,6 +42,15 @@ async def test_only_a_person_issues_a_token_or_takes_it_back(tmp_path: Path) -> 
         assert await journal.bearer(DIGEST) is not None
 
 
+async def test_a_secret_is_no_name_of_a_token(tmp_path: Path) -> None:
+    secret = "ghp_" + "A1b2" * 9
+    async with open_test_journal(tmp_path) as journal:
+        with pytest.raises(InvalidArgument, match="secret") as refused:
+            await journal.issue_token(token(name=secret), PERSON)
+        assert secret not in refused.value.message
+        assert await journal.list_tokens() == []
+
+
 async def test_a_token_counts_until_it_is_revoked_or_its_time_is_over(tmp_path: Path) -> None:
     clock = FakeClock()
     async with open_test_journal(tmp_path, clock=clock) as journal:

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from counterfoil.server.hooks.call import call_of, identity_of, payload_of
+from counterfoil.server.hooks.call import call_of
 from counterfoil.server.hooks.event import HookEvent, read_event
+from counterfoil.server.hooks.identities import identity_of, payload_of
 from counterfoil.server.hooks.long_input import MOST_CHARACTERS
 from counterfoil.server.hooks.rules.defaults import merged
 from counterfoil.server.hooks.rules.rule import EffectRules, ToolRule

@@ -9,10 +9,11 @@ import pytest
 from msgspec.structs import fields
 
 from counterfoil.server.hooks import first_look
-from counterfoil.server.hooks.call import Call, call_of, identity_of
+from counterfoil.server.hooks.call import Call, call_of
 from counterfoil.server.hooks.effects import TooMuch
 from counterfoil.server.hooks.event import SHELLS, HookEvent
 from counterfoil.server.hooks.first_look import configured_words, is_candidate
+from counterfoil.server.hooks.identities import identity_of
 from counterfoil.server.hooks.rules.defaults import DEFAULT_RULES, merged
 from counterfoil.server.hooks.rules.reading import RuleProblem, read_rules
 from counterfoil.server.hooks.rules.results import find_reference

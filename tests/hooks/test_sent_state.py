@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from counterfoil.server.hooks.call import Call, call_of, identity_of
+from counterfoil.server.hooks.call import Call, call_of
 from counterfoil.server.hooks.event import HookEvent
+from counterfoil.server.hooks.identities import identity_of
 from counterfoil.server.hooks.rules.defaults import merged
 from counterfoil.server.hooks.rules.rule import NO_RULES
 from hooks.client import Client, client, commit, git

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from counterfoil.server.hooks.call import former_identities_of, identity_of
+from counterfoil.server.hooks.identities import former_identities_of, identity_of
 from counterfoil.server.hooks.rules.defaults import merged
 from counterfoil.server.hooks.rules.reading import read_rules
 from counterfoil.store.domain.commands import BeginOperation

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from counterfoil.server.hooks.acted_on_readers import READERS
-from counterfoil.server.hooks.call import former_identities_of, identity_of
 from counterfoil.server.hooks.files import text_of
+from counterfoil.server.hooks.forge_readers import FORGE_READERS
+from counterfoil.server.hooks.identities import former_identities_of, identity_of
+from counterfoil.server.hooks.package_readers import PACKAGE_READERS
 from counterfoil.server.hooks.packages import package_in
+from counterfoil.server.hooks.place_readers import PLACE_READERS
 from counterfoil.server.hooks.repository import repository_of_address
 from counterfoil.server.hooks.rules.defaults import DEFAULT_RULES, merged
 from counterfoil.server.hooks.rules.reading import RuleProblem, read_rules
@@ -429,7 +431,7 @@ def test_an_operators_target_that_cannot_be_read_is_named(table: dict, named: st
 
 
 def test_every_reader_that_a_rule_may_name_is_there_and_no_default_rule_names_another():
-    assert set(READERS) == set(TARGETS)
+    assert {*FORGE_READERS, *PACKAGE_READERS, *PLACE_READERS} == set(TARGETS)
     for rule in DEFAULT_RULES.commands:
         if rule.effect and rule.form is None and rule.action != "email.send":
             assert rule.target, rule.program

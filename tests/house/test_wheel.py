@@ -44,15 +44,19 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
+def _environment(folder: Path, *what: str) -> Path:
+    """Give the `bin` folder of a fresh environment in which `what` was installed."""
+    made = _run("uv", "venv", "--python", sys.executable, str(folder / "venv"), cwd=folder)
+    assert made.returncode == 0, made.stderr
+    put = _run("uv", "pip", "install", "--python", str(folder / "venv/bin/python"), *what, cwd=folder)
+    assert put.returncode == 0, put.stderr
+    return folder / "venv" / "bin"
+
+
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give the `bin` folder of a fresh environment that holds the wheel and what it depends on."""
-    folder = tmp_path_factory.mktemp("clean")
-    made = _run("uv", "venv", "--python", sys.executable, str(folder / "venv"), cwd=folder)
-    assert made.returncode == 0, made.stderr
-    put = _run("uv", "pip", "install", "--python", str(folder / "venv/bin/python"), str(wheel), cwd=folder)
-    assert put.returncode == 0, put.stderr
-    return folder / "venv" / "bin"
+    return _environment(tmp_path_factory.mktemp("clean"), str(wheel))
 
 
 def test_the_wheel_holds_only_the_package_and_its_metadata(wheel: Path):
@@ -84,6 +88,34 @@ def test_the_installed_command_runs_beside_folders_of_the_same_names(installed: 
 
 def test_the_demo_of_the_installed_wheel_performs_each_effect_once(installed: Path, tmp_path: Path):
     told = _run(str(installed / "counterfoil"), "demo", cwd=tmp_path, timeout=120)
+    assert told.returncode == 0, told.stdout + told.stderr
+
+
+LOAD_ALL = """
+import importlib, pkgutil, counterfoil
+names = [found.name for found in pkgutil.walk_packages(counterfoil.__path__, "counterfoil.")]
+for name in names:
+    if not name.endswith("__main__"):
+        importlib.import_module(name)
+print(len(names))
+"""
+
+
+def test_the_oldest_dependencies_that_are_allowed_load_every_module_and_run_the_demo(
+    wheel: Path, tmp_path: Path
+):
+    oldest = tmp_path / "oldest.txt"
+    resolved = _run(
+        *("uv", "pip", "compile", "-q", "--python", sys.executable, "--resolution", "lowest-direct"),
+        *("--extra", "postgres", "--extra", "otel", "-o", str(oldest), str(ROOT / "pyproject.toml")),
+        cwd=tmp_path,
+    )
+    assert resolved.returncode == 0, resolved.stderr
+    bin_folder = _environment(tmp_path, "-r", str(oldest), str(wheel))
+    loaded = _run(str(bin_folder / "python"), "-c", LOAD_ALL, cwd=tmp_path)
+    assert loaded.returncode == 0, loaded.stderr
+    assert int(loaded.stdout) > 200
+    told = _run(str(bin_folder / "counterfoil"), "demo", cwd=tmp_path, timeout=120)
     assert told.returncode == 0, told.stdout + told.stderr
 
 

@@ -269,6 +269,8 @@ async def test_a_grant_is_taken_back_at_the_command_line(operator: Path) -> None
         ("grant",),
         ("grant", "a", "b", "c"),
         ("grant", "--action", "x", "--for", "soon"),
+        ("grant", "--action", "x", "--for", "0s"),
+        ("grant", "--action", "x", "--for", "99999999d"),
         ("grant", "a", "b", "--run", "x"),
     ],
 )

@@ -264,6 +264,25 @@ def test_doctor_says_what_is_used_and_why(cli: CommandLine, journal: Path) -> No
     assert facts["journal"]["file_system"] in answer.out
 
 
+def test_doctor_tells_a_variable_that_is_nearly_a_setting(
+    cli: CommandLine, journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("COUNTERFOIL_RUN", "COUNTERFOIL_LONG", "COUNTERFOIL_SEED", "COUNTERFOIL_MY_OWN"):
+        monkeypatch.setenv(name, "1")
+    assert cli("doctor").code == 0
+    monkeypatch.setenv("COUNTERFOIL_SETTLE_SECOND", "3600")
+    told = cli("doctor", "--json")
+    assert (told.code, json.loads(told.out)["problems"]) == (
+        1,
+        [
+            {
+                "problem": "COUNTERFOIL_SETTLE_SECOND is set, and nothing reads it",
+                "fix": "did you mean COUNTERFOIL_SETTLE_SECONDS?",
+            }
+        ],
+    )
+
+
 def test_doctor_says_where_each_setting_came_from(
     cli: CommandLine, journal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -376,3 +395,21 @@ def test_check_in_a_process_of_its_own(journal: Path) -> None:
     answer = process("check")
     assert (answer.code, answer.out) == (3, "")
     assert "there is no journal at" in answer.err
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o400, 0o644])
+def test_a_file_that_nobody_else_may_read_is_not_said_to_be_read_by_others(
+    cli: CommandLine, journal: Path, mode: int
+) -> None:
+    journal.chmod(mode)
+    assert "others may read it" not in cli("check").out
+    assert journal.stat().st_mode & 0o077 == 0
+
+
+def test_a_file_of_two_names_is_told(cli: CommandLine, journal: Path, tmp_path: Path) -> None:
+    (tmp_path / "link.db").symlink_to(journal)
+    assert cli("check").code == 0
+    (tmp_path / "other.db").hardlink_to(journal)
+    checked = cli("check")
+    assert checked.code == 1
+    assert "a hard link" in " ".join(checked.out.split())

@@ -161,6 +161,15 @@ def test_what_cannot_be_copied_is_said(
     assert not Path("/tmp/x.db").exists()
 
 
+@pytest.mark.parametrize("make", [Path.symlink_to, Path.hardlink_to])
+def test_a_journal_is_not_copied_into_itself_by_another_name(
+    cli: CommandLine, journal: Path, tmp_path: Path, make: Callable[[Path, Path], None]
+) -> None:
+    make(tmp_path / "other.db", journal)
+    answer = cli("copy", str(journal), str(tmp_path / "other.db"))
+    assert (answer.code, "FROM and TO are one journal" in answer.err) == (1, True)
+
+
 def test_a_bar_is_shown_at_a_terminal_and_nowhere_else(journal: Path, tmp_path: Path) -> None:
     target = str(tmp_path / "copy.db")
     shown = at_terminal(["copy", str(journal), target])

@@ -291,3 +291,23 @@ def test_help_shows_how_it_is_used(cli: CommandLine, name: str) -> None:
     helped = cli(name, "--help")
     assert helped.code == 0
     assert f"counterfoil {name}" in helped.out.split("Examples:")[1]
+
+
+def test_nobody_is_asked_to_accept_the_gap_of_a_journal_that_has_none(
+    cli: CommandLine, journal: Path
+) -> None:
+    told = at_terminal(["restore", "--accept-gap", "--all"], answer="every run\n")
+    assert told.code == 2
+    assert "this journal was never restored" in told.out
+    assert "To confirm" not in told.out
+
+
+@pytest.mark.parametrize("words", [("backup",), ("export", "-o")])
+@pytest.mark.parametrize("file", ["nowhere/new.file", ""])
+def test_a_new_file_in_no_folder_is_a_usage_error_and_not_the_journals(
+    cli: CommandLine, journal: Path, tmp_path: Path, words: tuple[str, ...], file: str
+) -> None:
+    answer = cli(*words, str(tmp_path / file) if file else "")
+    assert (answer.code, answer.out) == (2, "")
+    assert "in a folder that is there" in answer.err or "names no file" in answer.err
+    assert "journal:" not in answer.err

@@ -350,6 +350,30 @@ def test_an_operation_id_is_never_broken_or_cut(
     assert operation in cli("find", "--state", "in_doubt").out
 
 
+def test_the_name_of_a_conversations_run_is_whole_at_80_columns(
+    cli: CommandLine, journal: Path, tmp_path: Path
+) -> None:
+    run, target = "conversation/0b1c2d3e-1234-5678-9abc-0123456789ab", "https://example.org/me/site.git main"
+
+    async def fill() -> None:
+        clock = FakeClock(time.time_ns() // 1_000, boot=None)
+        async with open_desk(tmp_path, clock=clock) as desk:
+            await Desk(desk.journal, clock, run=run, key="git.push:main").begin(target=target)
+
+    anyio.run(fill)
+    alone = ("--journal", str(tmp_path / "journal.db"))
+    assert run in cli("runs", *alone).out
+    found = cli("find", *alone).out
+    assert [name for name in (run, "git.push:main", "email.send") if name not in found] == []
+
+
+def test_a_table_fits_where_stdout_has_ascii_alone(journal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    out = process("runs").out
+    assert "-----" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
 def test_stored_markup_is_shown_as_it_is(cli: CommandLine, journal: Path) -> None:
     out = cli("show", *ALICE).out
     assert "[bold red]x[/bold red]" in out
@@ -368,7 +392,14 @@ def test_colours_stand_only_on_a_terminal_and_never_with_no_color(
 
 
 def test_a_reader_that_goes_away_is_no_failure(journal: Path) -> None:
-    for words in (("runs",), ("doctor", "--json"), ("tail",)):
+    for words in (
+        ("runs",),
+        ("doctor", "--json"),
+        ("tail",),
+        ("--help",),
+        ("runs", "--help"),
+        ("--version",),
+    ):
         reading = subprocess.Popen(program(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert reading.stdout is not None
         assert reading.stderr is not None
@@ -376,6 +407,49 @@ def test_a_reader_that_goes_away_is_no_failure(journal: Path) -> None:
         assert reading.wait(WAIT_SECONDS) in (0, 1)
         assert reading.stderr.read() == b""
         reading.stderr.close()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("runs",),
+        ("runs", "--json"),
+        ("plan", "nope", "--json"),
+        ("find", "--state", "x", "--json"),
+        ("--help",),
+    ],
+)
+def test_an_answer_that_cannot_be_written_is_told_in_a_sentence(
+    journal: Path, words: tuple[str, ...]
+) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(program(*words), stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("counterfoil: the answer could not be written: No space left on device")
+    assert len(done.stderr.splitlines()) == 2
+
+
+def test_a_command_without_a_stdout_does_its_work(journal: Path) -> None:
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *program("runs")], stderr=subprocess.PIPE, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_export_whose_reader_goes_away_is_said_to_be_cut(journal: Path) -> None:
+    exporting = subprocess.Popen(
+        program("export"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=0
+    )
+    assert exporting.stdout is not None
+    exporting.stdout.close()
+    assert exporting.wait(WAIT_SECONDS) == 1
+    assert exporting.stderr is not None
+    assert exporting.stderr.read() == "counterfoil: whoever read this went away: the export is cut\n"
+    exporting.stderr.close()
+
+
+def test_no_newest_events_are_asked_for_and_none_are_shown(cli: CommandLine, journal: Path) -> None:
+    assert (cli("tail", "-n", "0").code, cli("tail", "-n", "0").out) == (0, "")
 
 
 def test_settings_count_before_the_command_and_after_it(

@@ -78,3 +78,28 @@ def test_a_token_without_a_scope_or_a_name_is_a_usage_error(
     as_operator: CommandLine, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     assert with_secret(as_operator, tmp_path, *words).code == 2
+
+
+def test_a_token_that_cannot_be_read_is_listed_beside_the_others(
+    as_operator: CommandLine, journal: Path, tmp_path: Path
+) -> None:
+    ids = {
+        name: json.loads(with_secret(as_operator, tmp_path, "new", name, "--scope", "read", "--json").out)[
+            "token"
+        ]
+        for name in ("bad", "good")
+    }
+    plain_sql(journal, "UPDATE tokens SET scopes = '{broken' WHERE name = 'bad'")
+    listed = as_operator("token", "list")
+    assert (listed.code, listed.err) == (
+        1,
+        "counterfoil: 1 of them cannot be read: `counterfoil verify` says why\n",
+    )
+    assert ids["bad"] in listed.out
+    assert ids["good"] in listed.out
+    as_json = as_operator("token", "list", "--json")
+    assert (as_json.code, as_json.err) == (1, "")
+    assert [one["holds"] for one in json.loads(as_json.out)["tokens"]] == [
+        "yes",
+        "no: its row cannot be read",
+    ]

@@ -90,6 +90,30 @@ async def test_everything_that_is_given_has_to_fit(
         assert sorted(keys(await find(desk, **wanted))) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("alice", ["invoice", "letter"]),
+        ("alice invoice", ["invoice"]),
+        ("invoice  ALICE", ["invoice"]),
+        ("letter alice email weekly send", ["letter"]),
+        ("letter alice email send weekly daily", []),
+        ("letter alice example email send weekly", ["letter"]),
+        ("Zürich weekly", ["invoice"]),
+        ("weekly bob", []),
+    ],
+)
+async def test_every_word_has_to_fit_wherever_it_stands(
+    tmp_path: Path, text: str, expected: list[str]
+) -> None:
+    async with open_desk(tmp_path) as desk:
+        weekly = desk.at("letter", run="weekly")
+        await weekly.begin(action="email.send", target="alice@example.org")
+        await weekly.at("invoice").begin(action="print.invoice", target="alice, ZÜRICH")
+        await desk.at("letter", run="monthly").begin(target="bob@example.org")
+        assert sorted(keys(await find(desk, text=text))) == expected
+
+
 @pytest.mark.parametrize("text", ["50%", "a_b", "wow!", "%", "_", "!"])
 async def test_what_a_pattern_would_take_for_a_sign_is_found_as_it_stands(tmp_path: Path, text: str) -> None:
     async with open_desk(tmp_path) as desk:

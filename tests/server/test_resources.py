@@ -16,7 +16,7 @@ from counterfoil.server.app import build_server
 from counterfoil.server.callers import ClientInfo
 from counterfoil.store.domain.commands import BeginRun, PlanStep
 from counterfoil.store.errors import JournalUnavailable
-from counterfoil.tools.markdown import code
+from counterfoil.tools.markdown import code, plan_markdown
 from journals import AGENT, Desk, as_caller, open_desk
 from scenarios.servers import Server
 
@@ -63,6 +63,32 @@ async def test_resources_and_templates_are_listed_in_both_eras(tmp_path: Path, m
             "counterfoil://operations/{operation}/payload",
         ]
         assert all(one.title and one.description for one in (*resources, *templates))
+
+
+def test_a_plan_in_markdown_tells_what_its_steps_have_to_be_warned_of() -> None:
+    words = plan_markdown(
+        {
+            "as_of": "2026-11-29T12:00:00Z",
+            "guidance": "Follow each step's next.",
+            "run": {"run": RUN},
+            "warnings": ["the criteria cannot be read"],
+            "steps": [
+                {
+                    "operation": "op_a",
+                    "key": "a",
+                    "action": "email.send",
+                    "state": "in_doubt",
+                    "next": "reconcile",
+                    "reason": "in_doubt",
+                    "checkpoint": {"sent": 2},
+                    "warnings": ["its row cannot be read"],
+                }
+            ],
+        }
+    )
+    assert '- warnings: `["the criteria cannot be read"]`' in words
+    assert '  - checkpoint: `{"sent":2}`' in words
+    assert '  - warnings: `["its row cannot be read"]`' in words
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

@@ -187,6 +187,32 @@ def test_every_answer_fits_and_says_what_was_cut(members: dict[str, Any]) -> Non
             assert cut["rest"] == "check_operation with offset"
 
 
+@pytest.mark.parametrize("drifts", [0, 25, 1_000])
+def test_a_body_that_is_to_be_sent_is_whole_or_not_there_at_all(drifts: int) -> None:
+    bodies = {"args": {"text": "x" * 1_900}, "payload": ["y" * 1_900], "note": "n"}
+    beginning = {"cut": True, "characters": 9_000, "digest": "d", "beginning": "b" * 390, "whole": "w"}
+    given = answer(
+        recorded=dict(bodies),
+        checkpoint="z" * 1_900,
+        lookup={"args": {"q": "q" * 1_900}},
+        effect={"payload": beginning},
+        drift=[{"component": f"part-{number}", "recorded": "a" * 120} for number in range(drifts)],
+    )
+    fitting = bounded(given, way="check_operation")
+    assert len(written(fitting)) <= MOST_CHARACTERS
+    assert fitting["effect"] == given["effect"]
+    cut = {one["path"] for one in fitting.get("shortened", ())}
+    for path, body, whole in (
+        ("recorded.args", fitting["recorded"]["args"], bodies["args"]),
+        ("recorded.payload", fitting["recorded"]["payload"], bodies["payload"]),
+        ("checkpoint", fitting["checkpoint"], given["checkpoint"]),
+        ("lookup.args", fitting["lookup"]["args"], given["lookup"]["args"]),
+    ):
+        not_shown = {"cut": True, "characters": len(written(whole)), "whole": "check_operation"}
+        assert body == (not_shown if path in cut else whole)
+    assert not any(path.startswith(("recorded.args.", "recorded.payload[")) for path in cut)
+
+
 def test_an_answer_that_fits_is_not_touched() -> None:
     given = answer(history=["x" * 100] * 80)
     assert bounded(given, way="") == given

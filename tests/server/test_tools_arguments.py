@@ -243,7 +243,8 @@ async def test_nesting_of_32_is_taken_and_of_33_is_not() -> None:
     ("tool", "given", "field", "limit"),
     [
         ("begin_operation", {**BEGIN, "args": {"a": "x" * 65536}}, "args", 65536),
-        ("begin_operation", {**BEGIN, "payload": "é" * 131072}, "payload", 262144),
+        ("begin_operation", {**BEGIN, "payload": "é" * 131072 + "x"}, "payload", 262144),
+        ("begin_operation", {**BEGIN, "payload": ["x" * 262141]}, "payload", 262144),
         ("begin_operation", {**BEGIN, "target": "x" * 4001}, "target", 4000),
         ("begin_operation", {**BEGIN, "depends_on": ["a"] * 501}, "depends_on", 500),
         ("record_receipt", {"operation": "op_x", "evidence": {"a": "x" * 65536}}, "evidence", 65536),
@@ -258,7 +259,12 @@ async def test_what_is_over_its_limit_is_too_large(
     assert str(limit) in fault.fix
 
 
-async def test_what_just_reaches_its_limit_is_taken() -> None:
-    payload = "x" * (262144 - 2)
+@pytest.mark.parametrize(
+    "payload", ["x" * 262144, "é" * 131072, "\n" * 262144, ["x" * 262140], {"body": "x" * 262133}]
+)
+async def test_a_payload_that_just_reaches_its_limit_is_taken(payload: Any) -> None:
     assert (await command_of("begin_operation", **BEGIN, payload=payload)).payload == payload
+
+
+async def test_what_just_reaches_its_limit_is_taken() -> None:
     assert (await command_of("begin_operation", **BEGIN, target="x" * 4000)).target == "x" * 4000

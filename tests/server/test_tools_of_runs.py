@@ -20,12 +20,12 @@ from counterfoil.store.domain.commands import (
     Spec,
     Undo,
 )
-from counterfoil.store.errors import InvalidArgument, TooLarge
+from counterfoil.store.errors import Ambiguous, InvalidArgument, TooLarge
 from counterfoil.store.limits import Limits
 from counterfoil.tools.arguments import take_arguments
 from counterfoil.tools.catalogue import ALL_TOOLS
 from fake_journal import FakeJournal
-from journals import FakeClock
+from journals import AGENT, Desk, FakeClock, open_test_journal
 from scenarios.servers import Server
 from server.test_tools_on_a_journal import session
 
@@ -307,6 +307,60 @@ async def test_a_begin_run_with_much_to_tell_beside_the_plan_skips_nothing(tmp_p
             page = await here.call("resume_plan", run=RUN, cursor=page["next_cursor"])
             keys += [step["key"] for step in page["steps"]]
         assert keys == [step["key"] for step in steps]
+
+
+async def test_the_last_checkpoint_of_every_open_step_comes_back_in_the_plan(tmp_path: Path) -> None:
+    clock = FakeClock()
+    keys = ["failed", "live", "doubtful", "done"]
+    async with session(tmp_path, clock) as here:
+        for key in keys:
+            await here.call("begin_operation", run=RUN, key=key, action="mail.send", target=key)
+            for sent in (1, 2):
+                await here.call(
+                    "record_progress", run=RUN, key=key, attempt=1, checkpoint={"key": key, "sent": sent}
+                )
+        ended: dict[str, Any] = {"run": RUN, "attempt": 1, "error": "it ended"}
+        await here.call("record_failure", key="failed", effect="none", evidence={"status": 422}, **ended)
+        await here.call("record_failure", key="doubtful", effect="unknown", **ended)
+        await here.call("record_receipt", run=RUN, key="done", attempt=1, external_id="m-1")
+    async with session(tmp_path, clock, connection="second") as there:
+        for tool in ("resume_plan", "begin_run"):
+            steps = {step["key"]: step for step in (await there.call(tool, run=RUN))["steps"]}
+            assert {key: step["checkpoint"] for key, step in steps.items()} == {
+                key: {"key": key, "sent": 2} for key in ("failed", "live", "doubtful")
+            }
+        page = await there.call("resume_plan", run=RUN, include="all")
+        assert ["checkpoint" in step for step in page["steps"]] == [True, True, True, False]
+
+
+async def test_progress_of_an_attempt_without_its_operation_prolongs_nothing(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_test_journal(tmp_path, clock=clock) as journal:
+        desk = Desk(journal, clock, run=RUN, key="mail")
+        begun = await desk.begin(lease_seconds=60)
+        for run, named in ((RUN, [begun["operation"]]), ("another", [])):
+            await journal.begin_run(BeginRun(run=run), AGENT)
+            with pytest.raises(Ambiguous) as refused:
+                await journal.record_progress(RecordProgress(ref=OperationRef(run=run), attempt=1), AGENT)
+            assert [candidate.split()[0] for candidate in refused.value.candidates] == named
+            assert refused.value.recorded is False
+        assert (await desk.check())["retry_at"] == begun["send_before"]
+
+
+async def test_long_checkpoints_leave_room_for_every_step_of_the_plan(tmp_path: Path) -> None:
+    keys = [f"k{n:02}" for n in range(12)]
+    async with session(tmp_path, FakeClock()) as here:
+        for key in keys:
+            await here.call("begin_operation", run=RUN, key=key, action="mail.send", target=key)
+            await here.call("record_progress", run=RUN, key=key, attempt=1, checkpoint={"text": "x" * 1_900})
+        page = await here.call("resume_plan", run=RUN)
+        steps = list(page["steps"])
+        while page["cut"]:
+            assert "shortened" not in page
+            page = await here.call("resume_plan", run=RUN, cursor=page["next_cursor"])
+            steps += page["steps"]
+        assert [step["key"] for step in steps] == keys
+        assert {step["checkpoint"]["text"] for step in steps} == {"x" * 1_900}
 
 
 def test_two_servers_for_the_same_slot_see_each_other_over_stdio(tmp_path: Path) -> None:

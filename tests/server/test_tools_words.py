@@ -108,6 +108,25 @@ def test_an_output_schema_lets_further_members_and_nulls_through(tool: Any) -> N
     assert {"as_of", "next", "reason", "guidance"} <= schema["properties"].keys()
 
 
+_ANSWERED = {
+    "begin_operation": "operation run key state attempt idempotency_key lease_expires_at send_before "
+    "retry_at replayed receipts settled_at recorded conflict duplicates drift lookup since settle_until "
+    "repeat_until checkpoint warnings",
+    "check_operation": "operation state attempts receipts findings history",
+    "resume_plan": "journal run runs counts drift criteria steps guidances complete cut next_cursor "
+    "changed_meanwhile",
+    "begin_run": "journal run counts drift criteria steps duplicates conflict warnings",
+    "find_operations": "operations cut next_cursor",
+}
+"""What the contract says that these answer."""
+
+
+@pytest.mark.parametrize("tool", ALL_TOOLS, ids=lambda tool: tool.name)
+def test_an_output_schema_names_what_the_tool_answers(tool: Any) -> None:
+    named = output_schema(tool.output_model)["properties"].keys()
+    assert [name for name in _ANSWERED.get(tool.name, "").split() if name not in named] == []
+
+
 @pytest.mark.parametrize("recorded", [True, False, None])
 @pytest.mark.parametrize("tool", ALL_TOOLS, ids=lambda tool: tool.name)
 def test_an_output_schema_lets_a_fault_through(tool: Any, recorded: bool | None) -> None:

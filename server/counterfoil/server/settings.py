@@ -279,8 +279,8 @@ def _duration(name: str, text: str | None, configured: float) -> float:
 
 
 def _check_durations(durations: Mapping[str, float]) -> None:
-    if durations["lease_seconds"] <= 0:
-        raise SettingsError("lease_seconds", "it is above 0")
+    if durations["lease_seconds"] < 0.000_001:
+        raise SettingsError("lease_seconds", "it is at least a microsecond")
     if durations["longest_lease_seconds"] < durations["lease_seconds"]:
         raise SettingsError("longest_lease_seconds", "it is at least lease_seconds")
     if durations["settle_seconds"] < durations["least_settle_seconds"]:

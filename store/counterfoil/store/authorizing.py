@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from counterfoil.store.damaged_rows import refuse_damaged
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.canonical import canonical_json
 from counterfoil.store.domain.commands import (
@@ -33,13 +34,13 @@ from counterfoil.store.domain.instants import Instant, micros, parse_rfc3339
 from counterfoil.store.domain.model import Operation, Run
 from counterfoil.store.domain.outlook import Outlook
 from counterfoil.store.errors import Forbidden, InvalidArgument, NotFound
-from counterfoil.store.namespace_log import append, grant_from_row
+from counterfoil.store.namespace_log import UNREADABLE, append, grant_from_row, rebuilt, unreadable
 from counterfoil.store.preparing import Bodies, duration
 from counterfoil.store.presenting import without_none
 from counterfoil.store.presenting_authority import grant_shown, outlook_head, request_shown, who
 from counterfoil.store.protocol import Connection
 from counterfoil.store.requesting import MOST_LISTED, Requesting
-from counterfoil.store.rows import refuse_damaged, run_from_row
+from counterfoil.store.rows import run_from_row
 from counterfoil.store.viewing import Viewer, safe
 from counterfoil.store.weighing import (
     configured,
@@ -47,7 +48,7 @@ from counterfoil.store.weighing import (
 )
 from counterfoil.store.writing import Change, RunPlace, caller_text, carry_out, under_assumptions
 
-__all__ = ["Authorizing"]
+__all__ = ["Authorizing", "note_configured"]
 
 _MOST_CONSTRAINTS = 20
 
@@ -338,12 +339,16 @@ class Authorizing:
         return await self._view.database.read(work)
 
     async def grants(self) -> list[dict[str, Any]]:
-        """List all grants, the operator's among them, with how many operations are in a use of each."""
+        """List all grants, the operator's among them, with how many operations are in a use of each.
+
+        Behind them stand those that cannot be read.
+        """
 
         async def work(connection: Connection) -> list[dict[str, Any]]:
             namespace, now = self._view.namespace, self._view.now(connection).at
             rows = await connection.fetch_all("read_grants", {"namespace": namespace, "run": None})
-            known = {row["id"]: grant_from_row(row) for row in rows}
+            given, damaged = rebuilt(rows, grant_from_row)
+            known = {grant.id: grant for grant in given}
             told = {
                 own.id: own for grant in self._view.policy.grants if (own := configured(namespace, grant))
             }
@@ -357,32 +362,10 @@ class Authorizing:
                 if grant.source is GrantSource.CONFIGURATION and grant.id not in told:
                     shown["holds"] = "no: not in the configuration any more"
                 listed.append(shown)
+            listed += [unreadable("grant", row, holds=UNREADABLE) for row in damaged]
             return listed[-MOST_LISTED:]
 
         return await self._view.database.read(work)
-
-    async def note_configured(
-        self, connection: Connection, verdict: Verdict, caller: Caller, situation: Situation
-    ) -> None:
-        """Write down the operator's grant that an attempt was made under, when first used or changed."""
-        authority = verdict.fields.get("authority")
-        grant = None if authority is None or verdict.next != "perform" else authority.grant
-        if grant is None or grant.source is not GrantSource.CONFIGURATION:
-            return
-        row = await connection.fetch_one("read_grant", {"namespace": self._view.namespace, "id": grant.id})
-        known = None if row is None else grant_from_row(row)
-        noted = replace(grant, granted_at=situation.now.at if known is None else known.granted_at)
-        if noted == known:
-            return
-        await append(
-            connection,
-            self._view.namespace,
-            lambda _fresh: NamespaceEvent(
-                kind=NamespaceEventKind.GRANT_GIVEN, at=situation.now.at, data=as_data(noted)
-            ),
-            caller=caller_text(caller),
-            grants={} if known is None else {known.id: known},
-        )
 
     async def _tell(
         self,
@@ -408,6 +391,30 @@ class Authorizing:
             caller=caller_text(caller),
             now=situation.now.at,
         )
+
+
+async def note_configured(
+    connection: Connection, namespace: str, verdict: Verdict, caller: Caller, situation: Situation
+) -> None:
+    """Write down the operator's grant that an attempt was made under, when first used or changed."""
+    authority = verdict.fields.get("authority")
+    grant = None if authority is None or verdict.next != "perform" else authority.grant
+    if grant is None or grant.source is not GrantSource.CONFIGURATION:
+        return
+    row = await connection.fetch_one("read_grant", {"namespace": namespace, "id": grant.id})
+    known = None if row is None else grant_from_row(row)
+    noted = replace(grant, granted_at=situation.now.at if known is None else known.granted_at)
+    if noted == known:
+        return
+    await append(
+        connection,
+        namespace,
+        lambda _fresh: NamespaceEvent(
+            kind=NamespaceEventKind.GRANT_GIVEN, at=situation.now.at, data=as_data(noted)
+        ),
+        caller=caller_text(caller),
+        grants={} if known is None else {known.id: known},
+    )
 
 
 _DUPLICATE = Outlook(next="continue", reason="duplicate")

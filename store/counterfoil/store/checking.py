@@ -1,13 +1,17 @@
 """check_operation: what is known of one operation, as much of it as was asked for."""
 
+import json
+from contextlib import suppress
 from typing import Any
 
 from counterfoil.store.domain.canonical import plain_json
 from counterfoil.store.domain.commands import Caller, CheckOperation
+from counterfoil.store.domain.events import EventKind
 from counterfoil.store.domain.instants import Instant, rfc3339
 from counterfoil.store.domain.model import Operation, Party, State
 from counterfoil.store.domain.plan import Step
 from counterfoil.store.domain.states import decision_at, is_unresolved, state_of
+from counterfoil.store.domain.untrusted import safe_value
 from counterfoil.store.errors import Ambiguous, BodyDamaged, InvalidArgument, NotFound
 from counterfoil.store.preparing import Reference
 from counterfoil.store.presenting import (
@@ -27,18 +31,20 @@ from counterfoil.store.viewing import (
     Viewer,
     damaged_shown,
     history_entry,
+    keys_shown,
     party_of,
     safe,
     size_of,
-    unread_warnings,
+    step_warnings,
 )
-from counterfoil.store.weighing import authority_shown
+from counterfoil.store.weighing import authority_shown, context_of
 
 __all__ = ["Checker"]
 
 _CHUNK = 3_500
 """Characters of a body in one check: doubled by JSON's escapes it still fits an answer."""
 
+_MOST_ATTEMPTS = 3
 _POLL_SECONDS = 0.2
 _DETAILS = ("summary", "full", "args", "payload", "checkpoint", "lookup", "undo", "evidence")
 
@@ -86,18 +92,42 @@ class Checker:
         ref = command.ref
         if command.external_id is not None and ref.operation is None and ref.key is None:
             return await self._owner(connection, command)
-        return await operation_to_look_at(connection, self._view.namespace, self._view.prepare.reference(ref))
+        reference = self._view.prepare.reference(ref)
+        operation = await operation_to_look_at(connection, self._view.namespace, reference)
+        if command.external_id is not None and not operation.is_damaged:
+            self._refuse_foreign(operation, command)
+        return operation
+
+    def _refuse_foreign(self, operation: Operation, command: CheckOperation) -> None:
+        """Refuse to answer of an operation what was asked of a reference that it does not have.
+
+        Raises:
+            NotFound: no receipt of the operation has it.
+        """
+        external_id, system = self._reference_of(command)
+        if not any(
+            receipt.external_id == external_id and system in (None, receipt.system)
+            for receipt in operation.receipts
+        ):
+            raise NotFound(
+                "no receipt of this operation has this external_id; that does not prove that it was not done",
+                fix="leave the operation out to ask which one has it, or external_id to ask about this one",
+                candidates=[f"{operation.id} in run {safe(operation.run)}"],
+            )
+
+    def _reference_of(self, command: CheckOperation) -> tuple[str, str | None]:
+        external_id = self._view.prepare.text(command.external_id, name="external_id")
+        system = self._view.prepare.text(command.system, name="system")
+        return "" if external_id is None else external_id.strip(), system
 
     async def _owner(self, connection: Connection, command: CheckOperation) -> Operation:
-        external_id = self._view.prepare.text(command.external_id, name="external_id")
+        external_id, system = self._reference_of(command)
         rows = await connection.fetch_all(
-            "owners",
-            {
-                "namespace": self._view.namespace,
-                "external_id": "" if external_id is None else external_id.strip(),
-                "system": self._view.prepare.text(command.system, name="system"),
-            },
+            "owners", {"namespace": self._view.namespace, "external_id": external_id, "system": system}
         )
+        if command.ref.run is not None:
+            run = self._view.prepare.name(command.ref.run, name="run")
+            rows = [row for row in rows if row["run"] == run]
         if not rows:
             raise NotFound(
                 "no receipt with this external_id is on file; that does not prove that nothing was done",
@@ -127,7 +157,7 @@ class Checker:
         answer = {
             **answer_head(step.outlook.next, step.outlook.reason, now),
             **self._view.present.place(operation, now),
-            **without_none({"warnings": unread_warnings(step)}),
+            **without_none({"warnings": step_warnings(step)}),
         }
         if command.detail not in ("summary", "full"):
             return {**answer, **await self._body(connection, operation, command)}
@@ -136,8 +166,24 @@ class Checker:
             found = await trajectory_of(connection, operation, external_id=command.external_id)
             answer.update(without_none({"trajectory": found}))
         if command.detail == "full":
+            if command.offset == 0:
+                answer.update(without_none({"contexts": await self._contexts(connection, operation)}))
             answer.update(await self._full(connection, operation, command, now, room=answer))
         return answer
+
+    async def _contexts(self, connection: Connection, operation: Operation) -> dict[str, Any] | None:
+        """Show the contexts that the newest attempts were made under, by the digests that stand with them."""
+        shown: dict[str, Any] = {}
+        for attempt in operation.attempts[-_MOST_ATTEMPTS:]:
+            if attempt.context is None or attempt.context in shown:
+                continue
+            try:
+                context = await context_of(connection, operation.namespace, attempt.context)
+            except BodyDamaged:
+                shown[attempt.context] = body_damaged(attempt.context)
+                continue
+            shown[attempt.context] = safe_value(context, limit=120, items=20, depth=3)
+        return shown or None
 
     async def _damaged(
         self, connection: Connection, operation: Operation, command: CheckOperation, step: Step, now: Instant
@@ -168,6 +214,7 @@ class Checker:
                 "target": safe(operation.description.target),
                 "repeat": None if terms.repeat is None else terms.repeat.value,
                 "retry_at": None if step.outlook.retry_at is None else rfc3339(step.outlook.retry_at),
+                "waits_for": keys_shown(step.outlook.waits_for) or None,
                 **self._view.present.doubt(operation, now, args),
                 "settled_at": self._view.present.settled_at(operation, now),
                 "decision": None
@@ -181,7 +228,8 @@ class Checker:
                 "dispute": None if operation.dispute is None else operation.dispute.kind.value,
                 "unresolved": True if is_unresolved(operation) else None,
                 "attempts": [
-                    self._view.present.attempt(attempt, operation, now) for attempt in operation.attempts[-3:]
+                    self._view.present.attempt(attempt, operation, now)
+                    for attempt in operation.attempts[-_MOST_ATTEMPTS:]
                 ],
                 "attempts_in_all": len(operation.attempts),
                 "findings": [self._view.present.finding(finding) for finding in operation.findings[-2:]]
@@ -278,7 +326,28 @@ class Checker:
             if finding.evidence_digest is not None:
                 evidence = await _value_of(connection, operation, finding.evidence_digest)
                 found.append({"finding": finding.number, "evidence": evidence})
+        for failure in await self._failures(connection, operation):
+            evidence = await _value_of(connection, operation, failure.pop("evidence_digest"))
+            found.append({**failure, "evidence": evidence})
         return plain_json(found) if found else None
+
+    async def _failures(self, connection: Connection, operation: Operation) -> list[dict[str, Any]]:
+        """Read from the log which evidence failures brought; it was judged then, and no row has it."""
+        rows = await connection.fetch_all(
+            "read_operation_events",
+            {"namespace": operation.namespace, "run": operation.run, "operation": operation.id},
+        )
+        found = []
+        for row in rows:
+            if row["kind"] not in (EventKind.ATTEMPT_ENDED, EventKind.FAILURE_CLAIMED):
+                continue
+            with suppress(LookupError, TypeError, ValueError, RecursionError):
+                data = json.loads(row["data"])
+                failure = {"attempt": int(data["attempt"]), "evidence_digest": str(data["evidence_digest"])}
+                found.append(
+                    failure if row["kind"] == EventKind.ATTEMPT_ENDED else {**failure, "claimed": True}
+                )
+        return found
 
 
 def _digest_of(operation: Operation, detail: str) -> str | None:

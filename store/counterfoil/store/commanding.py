@@ -6,25 +6,32 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from counterfoil.store.comparing import hides_the_same
+from counterfoil.store.damaged_rows import refuse_damaged, refuse_lost
 from counterfoil.store.domain.answers import Verdict
-from counterfoil.store.domain.closing import compensate
+from counterfoil.store.domain.closing import compensate, count_as_done_again
 from counterfoil.store.domain.commands import Caller, Criterion, ReceiptGiven
 from counterfoil.store.domain.criteria import satisfaction_text
 from counterfoil.store.domain.drafting import Creation, Situation
-from counterfoil.store.domain.events import Event, evolve_all
+from counterfoil.store.domain.events import evolve_all
 from counterfoil.store.domain.instants import rfc3339
+from counterfoil.store.domain.lookalikes import Newcomer, find_lookalikes
 from counterfoil.store.domain.model import Operation, Run, State
+from counterfoil.store.domain.names import fold_spelling, targets_overlap
 from counterfoil.store.domain.receipts import ReceiptFacts
 from counterfoil.store.domain.states import state_of
 from counterfoil.store.errors import BodyDamaged, InvalidArgument
 from counterfoil.store.preparing import Bodies, Reference
+from counterfoil.store.preparing_reports import prepare_receipt
 from counterfoil.store.protocol import Connection
-from counterfoil.store.resolving import criteria_of, operation_or_fault
-from counterfoil.store.rows import refuse_damaged, refuse_lost, run_from_row
-from counterfoil.store.viewing import Viewer, party_of
+from counterfoil.store.resolving import criteria_of, look_alike_terms, operation_or_fault, read_body
+from counterfoil.store.rows import load_operations, run_from_row
+from counterfoil.store.viewing import Viewer
 from counterfoil.store.writing import Change, RunPlace, caller_text, carry_out
 
 __all__ = ["Commanding", "check_attempt"]
+
+_MOST_ALIKE = 3
 
 
 class Commanding:
@@ -32,16 +39,6 @@ class Commanding:
 
     def __init__(self, view: Viewer) -> None:
         self._view = view
-
-    def situation(self, connection: Connection, caller: Caller) -> Situation:
-        """Give the moment, the configuration and the caller of a command; the clock is read here, once."""
-        return Situation(
-            now=self._view.now(connection),
-            policy=self._view.policy,
-            party=party_of(caller),
-            call_id=caller.call_id,
-            is_person=caller.is_person,
-        )
 
     def described(self, given: ReceiptGiven, bodies: Bodies) -> Any:
         """Prepare what a receipt says of its effect, where it does: nobody may have begun it."""
@@ -104,7 +101,9 @@ class Commanding:
             InvalidArgument, TooLarge: naming the field, or an attempt that does not exist.
         """
         action = given.action if operation is None else operation.description.action
-        receipt = self._view.prepare.receipt(given, bodies, action=action, operation=ref.id)
+        receipt = prepare_receipt(
+            given, prepare=self._view.prepare, bodies=bodies, action=action, operation=ref.id
+        )
         satisfied = (
             *(() if operation is None else operation.satisfies),
             *(() if receipt.satisfies is None else json.loads(receipt.satisfies)),
@@ -117,6 +116,8 @@ class Commanding:
             receipt = replace(receipt, satisfies=satisfaction_text(satisfied, criteria))
         if receipt.attempt is not None:
             check_attempt(operation, receipt.attempt)
+        if operation is not None:
+            receipt = replace(receipt, contradicts=await self._contradicted(connection, operation, given))
         if receipt.external_id is None:
             return receipt
         other = await connection.fetch_one(
@@ -131,68 +132,74 @@ class Commanding:
         )
         return receipt if other is None else replace(receipt, belongs_to_another=True)
 
-    async def carry_out(
+    async def _contradicted(
+        self, connection: Connection, operation: Operation, given: ReceiptGiven
+    ) -> tuple[str, ...]:
+        """Name what a receipt says of its effect and the operation has otherwise.
+
+        A target that is spelled differently, and what either of them leaves out, contradicts nothing.
+        """
+        if given.action is None and given.target is None and given.args is None:
+            return ()
+        prepare, recorded = self._view.prepare, operation.description
+        bodies = Bodies()
+        said = prepare.description(given.action or recorded.action, given.target, given.args, None, bodies)
+        found = []
+        if fold_spelling(said.action) != fold_spelling(recorded.action):
+            found.append("action")
+        if not targets_overlap(recorded.target, said.target) and not hides_the_same(
+            recorded.target, said.target, prepare.redactor
+        ):
+            found.append("target")
+        ours, theirs = recorded.args_digest, said.args_digest
+        if ours is not None and theirs is not None and ours != theirs:
+            args = None
+            # Evidence is kept whatever became of a body: one that cannot be read contradicts nothing.
+            with suppress(BodyDamaged):
+                args = await read_body(connection, operation, ours)
+            if args is not None and not hides_the_same(args, bodies.texts[theirs], prepare.redactor):
+                found.append("args")
+        return tuple(found)
+
+    async def _reach_original(
         self,
         connection: Connection,
-        verdict: Verdict,
-        *,
         before: Operation | None,
-        run: Run | None,
-        bodies: Bodies,
-        caller: str,
-        now: int,
-        run_events: tuple[Event, ...] = (),
-        run_after: Run | None = None,
-        workflow: str | None = None,
-        workflow_version: str | None = None,
-    ) -> None:
-        """Write what was decided, if anything was."""
-        if verdict.after is None or not verdict.events:
-            return
-        await carry_out(
-            connection,
-            place=RunPlace(namespace=verdict.after.namespace, run=verdict.after.run),
-            run=run,
-            changes=(Change(before=before, after=verdict.after, events=verdict.events),),
-            bodies=bodies,
-            caller=caller,
-            now=now,
-            run_events=run_events,
-            run_after=run_after,
-            workflow=workflow,
-            workflow_version=workflow_version,
-        )
-
-    async def _undo_original(
-        self, connection: Connection, verdict: Verdict, caller: Caller, situation: Situation
-    ) -> None:
-        """Let the success of a compensating operation reach the operation that it undoes."""
-        after = verdict.after
-        if (
-            after is None
-            or after.compensates is None
-            or not verdict.events
-            or state_of(after, situation.now.at) is not State.SUCCEEDED
-        ):
-            return
-        ref = Reference(id=after.compensates)
+        undoing: Operation,
+        caller: Caller,
+        situation: Situation,
+    ) -> tuple[str, ...]:
+        """Let what became of a compensating operation reach the one that it undoes; give warnings of that."""
+        now = situation.now.at
+        is_done = state_of(undoing, now) is State.SUCCEEDED
+        was_done = before is not None and state_of(before, now) in (State.SUCCEEDED, State.DISPUTED)
+        if undoing.compensates is None or not (is_done or was_done):
+            return ()
+        ref = Reference(id=undoing.compensates)
         original = await operation_or_fault(connection, self._view.namespace, ref, must_exist=False)
         if original is None or original.is_damaged:
             # The receipt of the undoing is kept, whatever became of the rows of what it undid.
-            return
+            return ()
         _, run = await self.read(connection, ref, must_exist=True)
-        events = compensate(original, situation, by=after.id)
-        undone = evolve_all(original, events)
-        if undone is not None and events:
-            await carry_out(
-                connection,
-                place=RunPlace(namespace=undone.namespace, run=undone.run),
-                run=run,
-                changes=(Change(before=original, after=undone, events=events),),
-                bodies=Bodies(),
-                caller=caller_text(caller),
-                now=situation.now.at,
-            )
+        if is_done:
+            events = compensate(original, situation, by=undoing.id)
+        elif state_of(undoing, now) is State.DISPUTED:
+            events = ()
+        else:
+            events = count_as_done_again(original, situation, by=undoing.id)
+        changed = evolve_all(original, events)
+        if changed is None or not events:
+            return ()
+        await carry_out(
+            connection,
+            place=RunPlace(namespace=changed.namespace, run=changed.run),
+            run=run,
+            changes=(Change(before=original, after=changed, events=events),),
+            bodies=Bodies(),
+            caller=caller_text(caller),
+            now=now,
+        )
+        return () if is_done else (f"{original.id} is not undone by this: it counts as succeeded again",)
 
     async def conclude(
         self,
@@ -205,14 +212,21 @@ class Commanding:
         situation: Situation,
     ) -> dict[str, Any]:
         """Write what was decided and answer as every command but begin does."""
-        now = situation.now.at
-        await self.carry_out(
-            connection, verdict, before=before, run=run, bodies=bodies, caller=caller_text(caller), now=now
-        )
-        await self._undo_original(connection, verdict, caller, situation)
-        after = verdict.after
+        now, after = situation.now.at, verdict.after
         if after is None:
             raise LookupError("a verdict about nothing")
+        warnings = verdict.warnings
+        if verdict.events:
+            await carry_out(
+                connection,
+                place=RunPlace(namespace=after.namespace, run=after.run),
+                run=run,
+                changes=(Change(before=before, after=after, events=verdict.events),),
+                bodies=bodies,
+                caller=caller_text(caller),
+                now=now,
+            )
+            warnings += await self._reach_original(connection, before, after, caller, situation)
         answer = {**self._view.present.verdict(verdict, now), **self._view.present.place(after, now)}
         receipt = verdict.fields.get("receipt")
         if receipt is not None:
@@ -225,9 +239,33 @@ class Commanding:
             answer.update(await self._view.doubt(connection, after, now))
         if verdict.next == "skip":
             answer.update(self._view.settled(after, now))
-        if verdict.warnings:
-            answer["warnings"] = list(verdict.warnings)
+        if before is None:
+            warnings += await self._alike(connection, after, situation)
+        if warnings:
+            answer["warnings"] = list(warnings)
         return answer
+
+    async def _alike(
+        self, connection: Connection, unannounced: Operation, situation: Situation
+    ) -> tuple[str, ...]:
+        """Warn of what an effect that nobody announced may be a second one of; its receipt is kept."""
+        rows = await connection.fetch_all("look_alikes", look_alike_terms(unannounced))
+        newcomer = Newcomer(
+            id=unannounced.id,
+            run=unannounced.run,
+            description=unannounced.description,
+            party=situation.party,
+        )
+        now = situation.now.at
+        found = find_lookalikes(
+            newcomer, await load_operations(connection, rows), now=now, policy=situation.policy
+        )
+        return tuple(
+            f"{alike.operation.id} is on record with the same {alike.same} and is "
+            f"{state_of(alike.operation, now).value}: if this receipt is of that effect, do not perform it, "
+            "and tell a person; if not, there are two effects"
+            for alike in found[:_MOST_ALIKE]
+        )
 
 
 def check_attempt(operation: Operation | None, number: int) -> None:

@@ -18,13 +18,14 @@ from msgspec import Struct, field
 
 from counterfoil.store.compacting import copy_compactions
 from counterfoil.store.copied_parts import Part, read_part
+from counterfoil.store.damaged_rows import refuse_damaged
 from counterfoil.store.domain.commands import Caller
 from counterfoil.store.domain.model import Operation
 from counterfoil.store.errors import InvalidArgument, JournalUnavailable
 from counterfoil.store.given_runs import RunReader, Standing
 from counterfoil.store.importing import Conflict, RunImport
 from counterfoil.store.protocol import Connection, Row
-from counterfoil.store.rows import load_operation, refuse_damaged, run_from_row
+from counterfoil.store.rows import load_operation, run_from_row
 from counterfoil.store.taking_over import take_over
 from counterfoil.store.viewing import Viewer, runs_by_name
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, Final, Literal
 
 from counterfoil.store.cursors import FoundCursor, read_found_cursor, write_found_cursor
@@ -23,7 +24,7 @@ from counterfoil.store.viewing import (
     party_of,
     safe,
     size_of,
-    unread_warnings,
+    step_warnings,
 )
 
 __all__ = ["FROM_THE_START", "Finder", "search_terms"]
@@ -155,7 +156,7 @@ class Finder:
                 "attempt": None if newest is None else newest.number,
                 "changed_at": rfc3339(operation.updated_at),
                 "receipts": self._view.present.receipts(operation.receipts, most=2) or None,
-                "warnings": unread_warnings(step),
+                "warnings": step_warnings(step),
             }
         )
 
@@ -194,10 +195,22 @@ def search_terms(command: FindOperations, prepare: Preparer) -> dict[str, Any]:
         # A page after the first one begins before the end that is asked for.
         "since": -_ALWAYS if command.since is None else parse_rfc3339(command.since, field="since"),
         "before": _ALWAYS if command.until is None else parse_rfc3339(command.until, field="until") - 1,
-        # Databases agree on lower case in ASCII only; folded targets know more.
-        "text": None if text is None else _anywhere(_ascii_lower(text.strip())),
-        "text_folded": None if text is None else _anywhere(text.strip().casefold()),
+        **_word_terms(text),
     }
+
+
+def _word_terms(text: str | None) -> dict[str, str | None]:
+    """Give a pattern for each word, wherever it stands; from the fifth on, words are one as they stand."""
+    words = [] if text is None else text.split(maxsplit=len(_WORDS) - 1)
+    terms: dict[str, str | None] = {}
+    for name, word in zip_longest(_WORDS, words):
+        # Databases agree on lower case in ASCII only; folded targets know more.
+        terms[name] = None if word is None else _anywhere(_ascii_lower(word.rstrip()))
+        terms[f"{name}_folded"] = None if word is None else _anywhere(word.rstrip().casefold())
+    return terms
+
+
+_WORDS = ("text", "second", "third", "fourth", "fifth")
 
 
 def _anywhere(text: str) -> str:

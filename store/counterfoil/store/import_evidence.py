@@ -13,10 +13,11 @@ from counterfoil.store.domain.canonical import canonical_json, digest
 from counterfoil.store.domain.doubts import ForeignAttempt, can_be_doubted, decide_doubt
 from counterfoil.store.domain.drafting import Creation, Situation
 from counterfoil.store.domain.events import Event
+from counterfoil.store.domain.findings import ReconcileFacts
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.model import Assurance, Attempt, Finding, Operation, Outcome, Receipt
 from counterfoil.store.domain.receipts import ReceiptFacts, decide_receipt
-from counterfoil.store.domain.reconciling import ReconcileFacts, decide_reconcile
+from counterfoil.store.domain.reconciling import decide_reconcile
 from counterfoil.store.domain.states import live_attempt, state_of, unknown_attempts
 from counterfoil.store.preparing import Bodies
 

@@ -17,6 +17,7 @@ from itertools import groupby
 from msgspec import Struct, field
 
 from counterfoil.store.comparing import is_same_but_for_secrets
+from counterfoil.store.damaged_rows import refuse_damaged, refuse_lost
 from counterfoil.store.domain.closing import compensate
 from counterfoil.store.domain.commands import Caller
 from counterfoil.store.domain.drafting import Situation
@@ -32,7 +33,7 @@ from counterfoil.store.preparing import Bodies
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.pruning import bodies_of
 from counterfoil.store.resolving import read_body
-from counterfoil.store.rows import load_operation, refuse_damaged, refuse_lost, run_from_row
+from counterfoil.store.rows import load_operation, run_from_row
 from counterfoil.store.spool import Spool
 from counterfoil.store.taking_over import save_contexts, take_over
 from counterfoil.store.viewing import Viewer

@@ -1,25 +1,17 @@
-"""The journal: one method per command, and the only place that runs a transaction for one.
+"""The journal: one method per command, with its promise, and the only place that runs a transaction for it.
 
-Each reads the facts, lets the domain decide, appends the events, writes the rows, and answers. Whatever
-comes back was durable before it was said.
+What is done in the transaction lies in a room of its own: it reads the facts, lets the domain decide, appends
+the events, writes the rows, and answers. Whatever comes back was durable before it was said.
 """
 
 from collections.abc import Awaitable, Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from msgspec.structs import replace
-
 from counterfoil.store.attending import Attendance, Attending, Mark, Recorded
 from counterfoil.store.attending_calls import AttendedCalls
-from counterfoil.store.beginning import Beginning
-from counterfoil.store.commanding import Commanding, check_attempt
-from counterfoil.store.contexts import PreparedContext, prepare_context, save_context
 from counterfoil.store.counting import StateCount, count_operations
-from counterfoil.store.domain.answers import Verdict
-from counterfoil.store.domain.begin import BeginGiven, decide_begin
 from counterfoil.store.domain.canonical import canonical_json
-from counterfoil.store.domain.closing import decide_close
 from counterfoil.store.domain.commands import (
     BeginOperation,
     BeginRun,
@@ -44,37 +36,28 @@ from counterfoil.store.domain.commands import (
     VerifyOperation,
 )
 from counterfoil.store.domain.drafting import Situation
-from counterfoil.store.domain.events import Event, EventKind, evolve_run
-from counterfoil.store.domain.failures import decide_failure
 from counterfoil.store.domain.instants import Instant, Reading
-from counterfoil.store.domain.model import Run
-from counterfoil.store.domain.receipts import decide_receipt
 from counterfoil.store.domain.states import Policy
-from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.journal_identity import JournalIdentity
 from counterfoil.store.limits import Limits
-from counterfoil.store.preparing import Bodies, Preparer
+from counterfoil.store.preparing import Preparer
 from counterfoil.store.presenting import Presenter
 from counterfoil.store.probing import Prober
-from counterfoil.store.protocol import Connection, Database, Work
+from counterfoil.store.protocol import Connection, Database
 from counterfoil.store.redact import Redactor
-from counterfoil.store.resolving import (
-    has_claimed,
-    has_decided,
-    was_called,
-)
-from counterfoil.store.viewing import CONTEXT_DAMAGED, Viewer, party_of
-from counterfoil.store.writing import caller_text
+from counterfoil.store.viewing import Viewer
 
 if TYPE_CHECKING:
     from counterfoil.store.auditing import Auditor
     from counterfoil.store.authorizing import Authorizing
+    from counterfoil.store.beginning import Beginning
     from counterfoil.store.checking import Checker
     from counterfoil.store.finding import Finder
     from counterfoil.store.keeping import Keeper
     from counterfoil.store.planning import Planner
     from counterfoil.store.requesting import Requesting
-    from counterfoil.store.running import RunKeeping
+    from counterfoil.store.run_commands import RunCommands
+    from counterfoil.store.settling import Settling
     from counterfoil.store.tokening import Bearer, Tokening
     from counterfoil.store.verifying import Verifier
 
@@ -117,8 +100,6 @@ class Journal:
             prepare=self._prepare,
             present=self._present,
         )
-        self._beginning = Beginning(self._view)
-        self._commands = Commanding(self._view)
         self._attending = Attending(self._view)
         self.calls = AttendedCalls(self._view)
 
@@ -139,11 +120,25 @@ class Journal:
         return Keeper(self._view, identity=self.identity)
 
     @cached_property
-    def _runs(self) -> "RunKeeping":
-        """Begins, holds and finishes whole runs."""
-        from counterfoil.store.running import RunKeeping
+    def _beginning(self) -> "Beginning":
+        """Begins operations."""
+        from counterfoil.store.beginning import Beginning
 
-        return RunKeeping(self._view)
+        return Beginning(self._view, self._attending)
+
+    @cached_property
+    def _settling(self) -> "Settling":
+        """Takes what is told of an operation."""
+        from counterfoil.store.settling import Settling
+
+        return Settling(self._view)
+
+    @cached_property
+    def _runs(self) -> "RunCommands":
+        """Begins, holds and finishes whole runs."""
+        from counterfoil.store.run_commands import RunCommands
+
+        return RunCommands(self._view)
 
     @cached_property
     def _authorizing(self) -> "Authorizing":
@@ -214,7 +209,7 @@ class Journal:
             InvalidArgument, TooLarge, NotFound: the call cannot be taken as made; nothing was recorded.
             JournalUnavailable: nothing was recorded; the effect must not be performed.
         """
-        return await self.database.write(self._begin(command, caller))
+        return await self.database.write(self._beginning.begin(command, caller))
 
     async def begin_unattended(
         self,
@@ -235,103 +230,9 @@ class Journal:
         Raises:
             As `begin_operation`.
         """
-        party = party_of(self._prepare.caller(caller))
-        prepared = None if run is None else self._begin(begin(run), caller)
-
-        async def work(connection: Connection) -> dict[str, Any] | Attendance:
-            attendance = await self._attending.facts(connection, party, mark=mark, run=run)
-            if attendance.marked is not None or any(
-                not attempt.connection.startswith(apart_from) for attempt in attendance.live
-            ):
-                return attendance
-            return await (prepared or self._begin(begin(attendance.run), caller))(connection)
-
-        return await self.database.write(work)
-
-    def _begin(self, command: BeginOperation, caller: Caller) -> Work[dict[str, Any]]:
-        """Check and prepare a begin, and give what does it in a transaction.
-
-        Raises:
-            InvalidArgument, TooLarge: the call cannot be taken as made.
-        """
-        bodies = Bodies()
-        given = self._prepare.begin(command, bodies)
-        caller = self._prepare.caller(caller)
-        if caller.call_id is not None and caller.call_id in (given.key, given.run):
-            raise InvalidArgument(
-                "call_id", "is the key or the run", accepted="an id of this one call, 16 characters or more"
-            )
-        workflow = self._prepare.text(command.workflow, name="workflow")
-        context = prepare_context(
-            None if command.context is None else dict(command.context),
-            workflow_version=given.workflow_version,
-            prepare=self._prepare,
-            bodies=Bodies(),
+        return await self.database.write(
+            self._beginning.begin_unattended(begin, caller, mark=mark, run=run, apart_from=apart_from)
         )
-        given = replace(given, context=None if context is None else context.digest)
-
-        async def work(connection: Connection) -> dict[str, Any]:
-            situation = self._commands.situation(connection, caller)
-            facts, drifts, today, unread = await self._beginning.facts(
-                connection,
-                given,
-                context,
-                situation.now.at,
-                bodies=bodies,
-                party=situation.party,
-                named=command.grant,
-            )
-            if facts.operation is not None and facts.operation.is_damaged:
-                return self._beginning.damaged(facts.operation, situation.now.at)
-            verdict = decide_begin(given, facts, situation)
-            if unread is not None and not _is_settled_by_itself(verdict):
-                raise unread
-            run_events, run_after = self._note_context(facts.run, given, context, situation, verdict)
-            for kept in (context, today):
-                if verdict.events and kept is not None:
-                    await save_context(connection, self.namespace, kept, situation.now.at)
-            await self._commands.carry_out(
-                connection,
-                verdict,
-                before=facts.operation,
-                run=facts.run,
-                bodies=bodies,
-                caller=caller_text(caller, context=given.context, workflow_version=given.workflow_version),
-                now=situation.now.at,
-                run_events=run_events,
-                run_after=run_after,
-                workflow=workflow,
-                workflow_version=given.workflow_version,
-            )
-            if self.policy.grants:
-                await self._authorizing.note_configured(connection, verdict, caller, situation)
-            answer = await self._beginning.answer(
-                connection, given, facts, verdict, situation, bodies, drifts
-            )
-            if unread is not None:
-                answer.setdefault("warnings", []).append(CONTEXT_DAMAGED)
-            return answer
-
-        return work
-
-    def _note_context(
-        self,
-        run: Run | None,
-        given: BeginGiven,
-        context: PreparedContext | None,
-        situation: Situation,
-        verdict: Verdict,
-    ) -> tuple[tuple[Event, ...], Run | None]:
-        """Let the first context that a run sees be the one that later steps are compared with."""
-        if context is None or not verdict.events or (run is not None and run.context is not None):
-            return (), None
-        event = Event(
-            kind=EventKind.CONTEXT_NOTED,
-            operation="",
-            at=situation.now.at,
-            data={"context": context.digest},
-        )
-        return (event,), evolve_run(run, event, namespace=given.namespace, name=given.run)
 
     async def record_receipt(self, command: RecordReceipt, caller: Caller) -> dict[str, Any]:
         """Keep evidence of the effect; never refused for being late.
@@ -340,28 +241,7 @@ class Journal:
             InvalidArgument, TooLarge, NotFound, Ambiguous: nothing was recorded.
             JournalUnavailable: NOT stored; keep the receipt and send it again.
         """
-        bodies = Bodies()
-        caller = self._prepare.caller(caller)
-        given = command.receipt
-        described = self._commands.described(given, bodies)
-        ref = self._prepare.reference(command.ref)
-
-        async def work(connection: Connection) -> dict[str, Any]:
-            situation = self._commands.situation(connection, caller)
-            may_create = described is not None and ref.key is not None
-            operation, run = await self._commands.read(connection, ref, must_exist=not may_create)
-            receipt = await self._commands.receipt_facts(connection, given, bodies, operation, run, ref)
-            verdict = decide_receipt(
-                operation,
-                receipt,
-                situation,
-                creation=self._commands.creation(ref, run, described, situation.now.at),
-            )
-            return await self._commands.conclude(
-                connection, verdict, operation, run, bodies, caller, situation
-            )
-
-        return await self.database.write(work)
+        return await self.database.write(self._settling.receipt(command, caller))
 
     async def record_failure(self, command: RecordFailure, caller: Caller) -> dict[str, Any]:
         """Take an agent's word about its own attempt.
@@ -370,23 +250,7 @@ class Journal:
             InvalidArgument, TooLarge, NotFound: nothing was recorded.
             JournalUnavailable: NOT stored.
         """
-        bodies = Bodies()
-        ref, given = self._prepare.reference(command.ref), self._prepare.failure(command, bodies)
-        caller = self._prepare.caller(caller)
-
-        async def work(connection: Connection) -> dict[str, Any]:
-            situation = self._commands.situation(connection, caller)
-            operation, run = await self._commands.existing(connection, ref)
-            check_attempt(operation, given.attempt)
-            holder = None if operation.newest is None else operation.newest.holder
-            is_holder = holder is not None and holder.is_holder(situation.party)
-            is_on_file = not is_holder and await has_claimed(connection, operation, given)
-            verdict = decide_failure(operation, replace(given, is_on_file=is_on_file), situation)
-            return await self._commands.conclude(
-                connection, verdict, operation, run, bodies, caller, situation
-            )
-
-        return await self.database.write(work)
+        return await self.database.write(self._settling.failure(command, caller))
 
     async def reconcile_operation(self, command: ReconcileOperation, caller: Caller) -> dict[str, Any]:
         """Take what looking at the performing system showed.
@@ -395,49 +259,7 @@ class Journal:
             InvalidArgument, TooLarge, NotFound: nothing was recorded.
             JournalUnavailable: NOT stored.
         """
-        from counterfoil.store.domain.reconciling import ReconcileFacts, decide_reconcile
-
-        bodies = Bodies()
-        caller = self._prepare.caller(caller)
-        ref = self._prepare.reference(command.ref)
-        if command.finding not in ("performed", "not_performed", "inconclusive", "compensated"):
-            raise InvalidArgument(
-                "finding",
-                "is unknown",
-                accepted='"performed", "not_performed", "inconclusive" or "compensated"',
-            )
-        if command.by not in ("lookup", "human"):
-            raise InvalidArgument("by", "is unknown", accepted='"lookup" or "human"')
-        checked_with = self._prepare.text(command.checked_with, name="checked_with")
-        if checked_with is None:
-            raise InvalidArgument("checked_with", "is empty", accepted="what you looked with, in words")
-        described = self._commands.described(command.receipt, bodies)
-
-        async def work(connection: Connection) -> dict[str, Any]:
-            situation = self._commands.situation(connection, caller)
-            may_create = described is not None and ref.key is not None and command.finding == "performed"
-            operation, run = await self._commands.read(connection, ref, must_exist=not may_create)
-            given = ReconcileFacts(
-                finding=command.finding,
-                checked_with=checked_with,
-                by=command.by,
-                as_of=self._prepare.as_of(command, situation.now.at),
-                receipt=await self._commands.receipt_facts(
-                    connection, command.receipt, bodies, operation, run, ref
-                ),
-                end_lease=command.end_lease,
-            )
-            verdict = decide_reconcile(
-                operation,
-                given,
-                situation,
-                creation=self._commands.creation(ref, run, described, situation.now.at),
-            )
-            return await self._commands.conclude(
-                connection, verdict, operation, run, bodies, caller, situation
-            )
-
-        return await self.database.write(work)
+        return await self.database.write(self._settling.finding(command, caller))
 
     async def verify_operation(self, command: VerifyOperation, caller: Caller) -> dict[str, Any]:
         """Let the operator's probe look, and record what it saw. See `Verifier.verify`."""
@@ -450,21 +272,7 @@ class Journal:
             InvalidArgument, TooLarge, NotFound: nothing was recorded.
             JournalUnavailable: NOT stored.
         """
-        ref, given = self._prepare.reference(command.ref), self._prepare.close(command)
-        caller = self._prepare.caller(caller)
-
-        async def work(connection: Connection) -> dict[str, Any]:
-            situation = self._commands.situation(connection, caller)
-            operation, run = await self._commands.existing(connection, ref)
-            if command.attempt is not None:
-                check_attempt(operation, command.attempt)
-            is_redelivered = await has_decided(connection, operation, caller.call_id)
-            verdict = decide_close(operation, replace(given, is_redelivered=is_redelivered), situation)
-            return await self._commands.conclude(
-                connection, verdict, operation, run, Bodies(), caller, situation
-            )
-
-        return await self.database.write(work)
+        return await self.database.write(self._settling.close(command, caller))
 
     async def begin_run(self, command: BeginRun, caller: Caller) -> dict[str, Any]:
         """Start a run or come back to it, and give the first page of its plan.
@@ -473,31 +281,7 @@ class Journal:
             InvalidArgument, TooLarge: nothing was recorded.
             JournalUnavailable: nothing was recorded.
         """
-        from counterfoil.store.preparing_runs import prepare_run
-
-        runs, bodies = self._runs, Bodies()
-        given = prepare_run(command, prepare=self._prepare, bodies=bodies)
-        context = prepare_context(
-            None if command.context is None else dict(command.context),
-            workflow_version=given.workflow_version,
-            prepare=self._prepare,
-            bodies=Bodies(),
-        )
-        caller = self._prepare.caller(caller)
-
-        async def work(connection: Connection) -> dict[str, Any]:
-            situation = self._commands.situation(connection, caller)
-            text = caller_text(
-                caller,
-                context=None if context is None else context.digest,
-                workflow_version=given.workflow_version,
-            )
-            answer = await runs.begin(connection, given, context, situation, bodies, text)
-            return await self._planner.with_first_page(
-                connection, answer, given.run, situation.now.at, situation.party
-            )
-
-        return await self.database.write(work)
+        return await self.database.write(self._runs.begin(command, caller, planner=self._planner))
 
     async def set_spec(self, command: SetSpec, caller: Caller) -> dict[str, Any]:
         """Give a run the specification that it is held against; whoever holds the run keeps it.
@@ -506,24 +290,7 @@ class Journal:
             InvalidArgument, TooLarge, NotFound: nothing was recorded.
             JournalUnavailable: nothing was recorded.
         """
-        from counterfoil.store.preparing_runs import prepare_spec
-
-        runs, bodies = self._runs, Bodies()
-        name = self._prepare.name(command.run, name="run")
-        given = prepare_spec(command.spec, prepare=self._prepare, bodies=bodies)
-        caller = self._prepare.caller(caller)
-
-        async def work(connection: Connection) -> dict[str, Any]:
-            return await runs.set_spec(
-                connection,
-                name,
-                given,
-                self._commands.situation(connection, caller),
-                bodies,
-                caller_text(caller),
-            )
-
-        return await self.database.write(work)
+        return await self.database.write(self._runs.set_spec(command, caller))
 
     async def record_progress(self, command: RecordProgress, caller: Caller) -> dict[str, Any]:
         """Take word of progress on an operation or a run, and prolong the lease or the hold.
@@ -532,46 +299,12 @@ class Journal:
             InvalidArgument, TooLarge, NotFound: nothing was recorded.
             JournalUnavailable: NOT recorded; do not send.
         """
-        from counterfoil.store.domain.progress import decide_progress
-        from counterfoil.store.preparing_runs import prepare_progress
-
-        runs, bodies = self._runs, Bodies()
-        given = prepare_progress(command, prepare=self._prepare, bodies=bodies)
-        caller = self._prepare.caller(caller)
         ref = command.ref
-        if ref.operation is None and ref.key is None and ref.run is not None:
-            name = self._prepare.name(ref.run, name="run")
-
-            async def on_run(connection: Connection) -> dict[str, Any]:
-                situation = self._commands.situation(connection, caller)
-                return await runs.progress(connection, name, given, situation, bodies, caller_text(caller))
-
-            return await self.database.write(on_run)
-        reference = self._prepare.reference(ref)
-
-        async def work(connection: Connection) -> dict[str, Any]:
-            situation = self._commands.situation(connection, caller)
-            operation, run = await self._commands.existing(connection, reference)
-            if given.attempt is not None or not operation.granted:
-                check_attempt(operation, given.attempt or 1)
-            is_redelivered = await was_called(
-                connection,
-                namespace=operation.namespace,
-                run=operation.run,
-                operation=operation.id,
-                kind=EventKind.PROGRESSED,
-                call_id=caller.call_id,
-            )
-            verdict = decide_progress(operation, replace(given, is_redelivered=is_redelivered), situation)
-            answer = await self._commands.conclude(
-                connection, verdict, operation, run, bodies, caller, situation
-            )
-            attempt = verdict.fields.get("attempt")
-            if attempt is not None and verdict.after is not None:
-                answer.update(self._present.grant(attempt, verdict.after))
-            return answer
-
-        return await self.database.write(work)
+        # An attempt is one operation's: whoever names it wants that lease, and must not take a hold for it.
+        is_of_run = ref.operation is None and ref.key is None and command.attempt is None
+        if is_of_run and ref.run is not None:
+            return await self.database.write(self._runs.progress(ref.run, command, caller))
+        return await self.database.write(self._settling.progress(command, caller))
 
     async def finish_run(self, command: FinishRun, caller: Caller) -> dict[str, Any]:
         """Finish a run, or say what stands against it.
@@ -580,23 +313,7 @@ class Journal:
             InvalidArgument, TooLarge, NotFound: nothing was recorded.
             JournalUnavailable: NOT recorded.
         """
-        name = self._prepare.name(command.run, name="run")
-        if command.outcome not in ("completed", "failed", "cancelled"):
-            raise InvalidArgument("outcome", "is unknown", accepted='"completed", "failed" or "cancelled"')
-        reason = self._prepare.text(command.reason, name="reason")
-        caller, runs = self._prepare.caller(caller), self._runs
-
-        async def work(connection: Connection) -> dict[str, Any]:
-            return await runs.finish(
-                connection,
-                name,
-                command.outcome,
-                reason,
-                self._commands.situation(connection, caller),
-                caller_text(caller),
-            )
-
-        return await self.database.write(work)
+        return await self.database.write(self._runs.finish(command, caller))
 
     async def release_run(self, command: ReleaseRun, caller: Caller) -> dict[str, Any]:
         """End the hold that a session has on a run, which only a person can.
@@ -605,18 +322,7 @@ class Journal:
             InvalidArgument, TooLarge, NotFound, Forbidden: nothing was recorded.
             JournalUnavailable: NOT recorded.
         """
-        name = self._prepare.name(command.run, name="run")
-        reason = self._prepare.text(command.reason, name="reason")
-        if reason is None:
-            raise InvalidArgument("reason", "is empty", accepted="why, in a sentence")
-        command = replace(command, reason=reason)
-        caller, runs = self._prepare.caller(caller), self._runs
-
-        async def work(connection: Connection) -> dict[str, Any]:
-            situation = self._commands.situation(connection, caller)
-            return await runs.release(connection, name, command, situation, caller_text(caller))
-
-        return await self.database.write(work)
+        return await self.database.write(self._runs.release(command, caller))
 
     async def preview_release(self, run: str) -> dict[str, Any]:
         """Show who holds a run, for the person who is about to end it; changes nothing.
@@ -624,12 +330,7 @@ class Journal:
         Raises:
             InvalidArgument, NotFound: which run is meant cannot be told.
         """
-        name, runs = self._prepare.name(run, name="run"), self._runs
-
-        async def work(connection: Connection) -> dict[str, Any]:
-            return await runs.hold(connection, name, self._view.now(connection).at)
-
-        return await self.database.read(work)
+        return await self.database.read(self._runs.preview_release(run))
 
     async def list_criteria(self, run: str) -> list[dict[str, Any]]:
         """Tell where each criterion of a run stands; changes nothing.
@@ -637,12 +338,7 @@ class Journal:
         Raises:
             InvalidArgument, NotFound: which run is meant cannot be told.
         """
-        name, runs = self._prepare.name(run, name="run"), self._runs
-
-        async def work(connection: Connection) -> list[dict[str, Any]]:
-            return await runs.criteria(connection, name)
-
-        return await self.database.read(work)
+        return await self.database.read(self._runs.criteria(run))
 
     async def check_operation(self, command: CheckOperation, caller: Caller) -> dict[str, Any]:
         """Tell what is known of one operation; changes nothing. See `Checker.check`."""
@@ -754,11 +450,6 @@ class Journal:
         caller = self._prepare.caller(caller)
 
         async def work(connection: Connection) -> dict[str, Any]:
-            return await carry_out(connection, given, caller, self._commands.situation(connection, caller))
+            return await carry_out(connection, given, caller, self._view.situation(connection, caller))
 
         return await self.database.write(work)
-
-
-def _is_settled_by_itself(verdict: Verdict) -> bool:
-    """Tell whether a begin was answered before it came to what an attempt is weighed upon."""
-    return verdict.next in ("skip", "reconcile", "stop") or verdict.reason.startswith("lease_held")

@@ -2,11 +2,13 @@
 
 from msgspec import Struct
 
-__all__ = ["Limits"]
+from counterfoil.store.domain.json_numbers import Json
+
+__all__ = ["Limits", "body_bytes"]
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """The limits of CONTRACT.md, section 8. Bodies are counted as compact JSON in UTF-8."""
+    """The limits of CONTRACT.md, section 8, which `body_bytes` counts by."""
 
     args_bytes: int = 64 * 1024
     evidence_bytes: int = 64 * 1024
@@ -23,3 +25,11 @@ class Limits(Struct, frozen=True, kw_only=True):
             "payload": self.payload_bytes,
             "result": self.result_bytes,
         }.get(field, self.args_bytes)
+
+
+def body_bytes(value: Json, as_json: str) -> int:
+    """Count a body: one that is a text by itself, any other as its compact JSON; in UTF-8.
+
+    Whoever sends a mail knows how long it is, not what quotes and escapes make of it.
+    """
+    return len((value if isinstance(value, str) else as_json).encode())

@@ -5,9 +5,9 @@ with others that do so in the same namespace.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import convert
 
@@ -31,16 +31,25 @@ from counterfoil.store.statements import StatementRefused
 from counterfoil.store.stored_json import to_json
 
 __all__ = [
+    "UNREADABLE",
     "accepted_in_log",
     "append",
     "grant_from_row",
+    "rebuilt",
     "request_from_row",
     "token_from_row",
+    "unreadable",
     "verify_namespace",
     "waiting_requests",
 ]
 
+Fact = TypeVar("Fact")
+
+UNREADABLE = "no: its row cannot be read"
+"""Whether it holds, where nobody can tell what it was: it permits nothing."""
+
 _NO_RUN = ""
+_REQUEST_STATES = ("waiting", "granted", "declined")
 
 
 def grant_from_row(row: Row) -> Grant:
@@ -68,7 +77,10 @@ def request_from_row(row: Row) -> Request:
         RowDamaged: as `grant_from_row`.
     """
     with _named("request", row):
-        return convert(dict(row), Request)
+        request = convert(dict(row), Request)
+        if request.state not in _REQUEST_STATES:
+            raise ValueError(request.state)
+        return request
 
 
 def token_from_row(row: Row) -> Token:
@@ -90,10 +102,27 @@ def _named(kind: str, row: Row) -> Iterator[None]:
         raise RowDamaged(f"{kind} {escape_untrusted(str(row['id']), limit=100)}") from error
 
 
+def rebuilt(rows: Iterable[Row], from_row: Callable[[Row], Fact]) -> tuple[list[Fact], list[Row]]:
+    """Rebuild what rows hold, and give apart those that cannot be read: one spoils no other."""
+    facts: list[Fact] = []
+    damaged: list[Row] = []
+    for row in rows:
+        try:
+            facts.append(from_row(row))
+        except RowDamaged:
+            damaged.append(row)
+    return facts, damaged
+
+
+def unreadable(kind: str, row: Row, **shown: Any) -> dict[str, Any]:
+    """Name a row that cannot be read in a list of its kind."""
+    return {kind: escape_untrusted(str(row["id"]), limit=100), **shown, "damaged": True}
+
+
 async def waiting_requests(connection: Connection, namespace: str) -> tuple[Request, ...]:
-    """Read what nobody has answered yet, oldest first."""
+    """Read what nobody has answered yet, oldest first; one that cannot be read is answered by nothing."""
     rows = await connection.fetch_all("read_requests", {"namespace": namespace, "state": "waiting"})
-    return tuple(request_from_row(row) for row in rows)
+    return tuple(rebuilt(rows, request_from_row)[0])
 
 
 async def append(
@@ -223,10 +252,10 @@ async def verify_namespace(connection: Connection, row: Row) -> tuple[int, list[
     head = row["head"] or genesis(namespace, _NO_RUN)
     broken = first_fault(rows, namespace=namespace, run=_NO_RUN, last_seq=row["last_seq"], head=head)
     faults = [] if broken is None else [f"{where}: {broken.problem}"]
+    stored, damaged = await _stored(connection, namespace)
+    faults += [f"{where}: the row of {what} cannot be read" for what in damaged]
     try:
-        stored, replayed = await _stored(connection, namespace), _replayed(rows)
-    except RowDamaged as fault:
-        return len(rows), [*faults, f"{where}: {fault.message}"]
+        replayed = _replayed(rows)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return len(rows), [*faults, f"{where}: its events cannot be replayed"]
     if stored.grants != replayed.grants:
@@ -257,24 +286,34 @@ async def _rows(connection: Connection, namespace: str) -> list[Row]:
     return rows
 
 
-async def _stored(connection: Connection, namespace: str) -> Book:
-    grants = await connection.fetch_all("read_grants", {"namespace": namespace, "run": None})
-    requests = await connection.fetch_all("read_requests", {"namespace": namespace, "state": None})
-    gaps = await connection.fetch_all("read_accepted_gaps", {"namespace": namespace})
-    tokens = await connection.fetch_all("read_tokens", {"namespace": namespace})
-    compactions = await connection.fetch_all("read_compactions", {"namespace": namespace})
-    return Book(
-        grants={row["id"]: grant_from_row(row) for row in grants},
-        requests={row["id"]: request_from_row(row) for row in requests},
+async def _stored(connection: Connection, namespace: str) -> tuple[Book, list[str]]:
+    """Give what the rows say, and name those that cannot be read."""
+    place = {"namespace": namespace}
+    rows = await connection.fetch_all("read_grants", {**place, "run": None})
+    grants, bad_grants = rebuilt(rows, grant_from_row)
+    rows = await connection.fetch_all("read_requests", {**place, "state": None})
+    requests, bad_requests = rebuilt(rows, request_from_row)
+    tokens, bad_tokens = rebuilt(await connection.fetch_all("read_tokens", place), token_from_row)
+    gaps = await connection.fetch_all("read_accepted_gaps", place)
+    compactions = await connection.fetch_all("read_compactions", place)
+    damaged = [
+        f"{kind} {escape_untrusted(str(row['id']), limit=100)}"
+        for kind, rows in (("grant", bad_grants), ("request", bad_requests), ("token", bad_tokens))
+        for row in rows
+    ]
+    book = Book(
+        grants={grant.id: grant for grant in grants},
+        requests={request.id: request for request in requests},
         gaps={
             (row["restored_at"], row["run"]): Gap(
                 run=row["run"], restored_at=row["restored_at"], accepted_at=row["accepted_at"]
             )
             for row in gaps
         },
-        tokens={row["id"]: token_from_row(row) for row in tokens},
+        tokens={token.id: token for token in tokens},
         compactions={row["conversation"]: row["compacted_at"] for row in compactions},
     )
+    return book, damaged
 
 
 def _replayed(rows: Sequence[Row]) -> Book:

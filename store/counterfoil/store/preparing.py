@@ -3,7 +3,6 @@
 Everything that a caller sends passes here once before it is decided upon or stored.
 """
 
-import math
 from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any
@@ -11,46 +10,22 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from counterfoil.store.domain.begin import BeginGiven
 from counterfoil.store.domain.canonical import canonical_json, check_value, digest, fingerprint_of, plain_json
-from counterfoil.store.domain.closing import CloseFacts
-from counterfoil.store.domain.commands import (
-    RECEIPT_KINDS,
-    BeginOperation,
-    Caller,
-    CloseOperation,
-    Json,
-    Lookup,
-    OperationRef,
-    ReceiptGiven,
-    ReconcileOperation,
-    RecordFailure,
-    Undo,
-)
-from counterfoil.store.domain.criteria import satisfaction_text
-from counterfoil.store.domain.failures import FailureFacts
+from counterfoil.store.domain.commands import Caller, Json, OperationRef
 from counterfoil.store.domain.identity import is_operation_id, kind_of_id, operation_id
-from counterfoil.store.domain.instants import Instant, parse_rfc3339
-from counterfoil.store.domain.model import (
-    Assurance,
-    Description,
-    LookupTerms,
-    Repeat,
-    State,
-    Terms,
-    UndoTerms,
-)
+from counterfoil.store.domain.model import Description
 from counterfoil.store.domain.names import fold_target, normalize_name
-from counterfoil.store.domain.receipts import ReceiptFacts
 from counterfoil.store.errors import InvalidArgument, TooLarge
-from counterfoil.store.limits import Limits
+from counterfoil.store.limits import Limits, body_bytes
 from counterfoil.store.redact import Redactor
 
-__all__ = ["Bodies", "Preparer", "Reference", "attempt_number", "duration"]
+__all__ = ["MOST_ITEMS", "Bodies", "Preparer", "Reference", "as_dict", "attempt_number", "duration"]
 
 _LONGEST_SECONDS = 10 * 366 * 86_400
-_MOST_ITEMS = 100
-_SOURCES = ("response", "lookup", "human")
+_SHORTEST_SECONDS = 0.000_001
+MOST_ITEMS = 100
+"""Texts in one list."""
+
 _KEPT_AS_SENT = ("payload", "result")
 """Bodies that are given back: members stay in the order in which they came."""
 
@@ -157,8 +132,8 @@ class Preparer(Struct, frozen=True):
 
     def texts(self, values: tuple[str, ...], *, name: str) -> tuple[str, ...]:
         """Bound a list of strings."""
-        if len(values) > _MOST_ITEMS:
-            raise TooLarge(name, size=len(values), limit=_MOST_ITEMS, unit="items")
+        if len(values) > MOST_ITEMS:
+            raise TooLarge(name, size=len(values), limit=MOST_ITEMS, unit="items")
         return tuple(text for value in values if (text := self.text(value, name=name)) is not None)
 
     def body(self, value: Json, bodies: Bodies, *, name: str) -> str | None:
@@ -176,7 +151,7 @@ class Preparer(Struct, frozen=True):
         check_value(value, field=name)
         limit = self.limits.of_body(name.rsplit(".", 1)[-1])
         plain = plain_json(value, is_checked=True)
-        size = len(plain.encode())
+        size = body_bytes(value, plain)
         if size > limit:
             raise TooLarge(name, size=size, limit=limit, unit="bytes")
         # A body may be large, and most hold no secret: then what is stored and what was sent are one text.
@@ -197,6 +172,10 @@ class Preparer(Struct, frozen=True):
         self, action: str, target: str | None, args: Mapping[str, Json] | None, payload: Json, bodies: Bodies
     ) -> Description:
         """Prepare what the effect is."""
+        for name, said in (("action", action), ("target", target)):
+            # SQL reads such a text as an empty one: no row keeps it as an action, no grant as a target.
+            if said is not None and said.strip().startswith("\0"):
+                raise InvalidArgument(name, "begins with the character NUL", accepted="text without it")
         clean_action = self.text(action, name="action")
         if clean_action is None:
             raise InvalidArgument(
@@ -205,7 +184,7 @@ class Preparer(Struct, frozen=True):
         clean_action = clean_action.strip()
         clean_target = self.text(target, name="target")
         clean_target = None if clean_target is None else clean_target.strip()
-        args_body = self._body(_as_dict(args), bodies, name="args") or _NO_BODY
+        args_body = self._body(as_dict(args), bodies, name="args") or _NO_BODY
         payload_body = self._body(payload, bodies, name="payload") or _NO_BODY
         return Description(
             action=clean_action,
@@ -219,166 +198,6 @@ class Preparer(Struct, frozen=True):
             payload_redacted=payload_body.is_redacted,
             fingerprint=fingerprint_of(clean_action, clean_target, args_body.canonical),
         )
-
-    def begin(self, command: BeginOperation, bodies: Bodies) -> BeginGiven:
-        """Prepare a begin.
-
-        Raises:
-            InvalidArgument, TooLarge: naming the field; nothing was stored.
-        """
-        run, key = self.name(command.run, name="run"), self.name(command.key, name="key")
-        context = self.body(_as_dict(command.context), bodies, name="context")
-        depends_on = tuple(self.name(other, name="depends_on") for other in command.depends_on)
-        if key in depends_on:
-            raise InvalidArgument("depends_on", "names this step itself", accepted="keys of other steps")
-        for other in command.distinct_from:
-            if other != "*" and not is_operation_id(other):
-                raise InvalidArgument(
-                    "distinct_from",
-                    f"is {kind_of_id(other)}",
-                    accepted='operation ids, or "*" for settled ones',
-                )
-        if command.compensates is not None and not is_operation_id(command.compensates):
-            raise InvalidArgument(
-                "compensates",
-                f"is {kind_of_id(command.compensates)}",
-                accepted="the id of the operation to undo",
-            )
-        return BeginGiven(
-            id=operation_id(self.namespace, run, key),
-            namespace=self.namespace,
-            run=run,
-            key=key,
-            description=self.description(
-                command.action, command.target, command.args, command.payload, bodies
-            ),
-            terms=self._terms(command, bodies),
-            depends_on=depends_on[:_MOST_ITEMS],
-            satisfies=self.texts(command.satisfies, name="satisfies"),
-            distinct_from=tuple(command.distinct_from)[:_MOST_ITEMS],
-            compensates=command.compensates,
-            lease_seconds=duration(command.lease_seconds, name="lease_seconds"),
-            context=context,
-            workflow_version=self.text(command.workflow_version, name="workflow_version"),
-        )
-
-    def _terms(self, command: BeginOperation, bodies: Bodies) -> Terms:
-        repeat = None if command.repeat is None else _choice(command.repeat, Repeat, name="repeat")
-        ttl = duration(command.key_ttl_seconds, name="key_ttl_seconds")
-        if repeat is Repeat.KEYED and ttl is None:
-            raise InvalidArgument(
-                "key_ttl_seconds",
-                "is missing with repeat keyed",
-                accepted="how many seconds the provider remembers an idempotency key, such as 86400",
-            )
-        if command.max_attempts is not None and not 1 <= command.max_attempts <= 1_000_000:
-            raise InvalidArgument("max_attempts", "is out of range", accepted="a whole number from 1")
-        settle = None
-        if command.lookup is not None and command.lookup.settle_seconds is not None:
-            settle = duration(command.lookup.settle_seconds, name="lookup.settle_seconds", least=0)
-        return Terms(
-            repeat=repeat,
-            key_ttl_seconds=ttl,
-            lookup=self._lookup(command.lookup, bodies),
-            settle_seconds=settle,
-            undo=self._undo(command.undo, bodies),
-            deadline_seconds=duration(command.deadline_seconds, name="deadline_seconds"),
-            max_attempts=command.max_attempts,
-        )
-
-    def _lookup(self, lookup: Lookup | None, bodies: Bodies) -> LookupTerms | None:
-        if lookup is None:
-            return None
-        terms = LookupTerms(
-            tool=self.text(lookup.tool, name="lookup.tool"),
-            args_digest=self.body(_as_dict(lookup.args), bodies, name="lookup.args"),
-            instructions=self.text(lookup.instructions, name="lookup.instructions"),
-            probe=self.text(lookup.probe, name="lookup.probe"),
-            conclusive=lookup.conclusive,
-        )
-        return terms if terms.is_on_record else None
-
-    def _undo(self, undo: Undo | None, bodies: Bodies) -> UndoTerms | None:
-        if undo is None:
-            return None
-        return UndoTerms(
-            tool=self.text(undo.tool, name="undo.tool"),
-            args_digest=self.body(_as_dict(undo.args), bodies, name="undo.args"),
-            instructions=self.text(undo.instructions, name="undo.instructions"),
-        )
-
-    def receipt(
-        self, given: ReceiptGiven, bodies: Bodies, *, action: str | None, operation: str | None = None
-    ) -> ReceiptFacts:
-        """Prepare a receipt; `action` stands for the system where none is named."""
-        if given.kind not in RECEIPT_KINDS:
-            raise InvalidArgument("kind", "is unknown", accepted="one of " + ", ".join(RECEIPT_KINDS))
-        if given.source not in _SOURCES:
-            raise InvalidArgument("source", "is unknown", accepted="one of " + ", ".join(_SOURCES))
-        external_id = self.text(given.external_id, name="external_id")
-        external_id = None if external_id is None else external_id.strip()
-        performed_at = None
-        if given.performed_at is not None and given.performed_at.strip():
-            performed_at = parse_rfc3339(given.performed_at, field="performed_at")
-        return ReceiptFacts(
-            kind=given.kind,
-            system=(self.text(given.system, name="system") or action or "").strip(),
-            external_id=external_id,
-            performed_at=performed_at,
-            url=self.text(given.url, name="url"),
-            evidence_digest=self.body(_as_dict(given.evidence), bodies, name="evidence"),
-            final=given.final,
-            source=given.source,
-            # What the server itself found is its own evidence, whatever name it goes by.
-            assurance=_assurance(
-                given.assurance,
-                has_reference=(external_id is not None and given.assurance is not None)
-                or is_reference(external_id, operation=operation),
-            ),
-            attempt=attempt_number(given.attempt),
-            satisfies=satisfaction_text(self.texts(given.satisfies, name="satisfies"), ()),
-            result_digest=self.body(given.result, bodies, name="result"),
-        )
-
-    def failure(self, command: RecordFailure, bodies: Bodies) -> FailureFacts:
-        """Prepare a failure report."""
-        if command.effect not in ("none", "unknown"):
-            raise InvalidArgument("effect", "is unknown", accepted='"none" or "unknown"')
-        attempt = attempt_number(command.attempt)
-        if attempt is None:
-            raise InvalidArgument("attempt", "is missing", accepted="the attempt's number, from 1")
-        evidence = _as_dict(command.evidence)
-        return FailureFacts(
-            attempt=attempt,
-            effect=command.effect,
-            error=self.text(command.error, name="error") or "",
-            evidence=evidence,
-            evidence_digest=self.body(evidence, bodies, name="evidence"),
-            retryable=command.retryable,
-            retry_after_seconds=duration(command.retry_after_seconds, name="retry_after_seconds", least=0),
-        )
-
-    def close(self, command: CloseOperation) -> CloseFacts:
-        """Prepare a decision."""
-        if command.outcome not in ("timed_out", "cancelled"):
-            raise InvalidArgument("outcome", "is unknown", accepted='"timed_out" or "cancelled"')
-        reason = self.text(command.reason, name="reason")
-        if reason is None:
-            raise InvalidArgument("reason", "is empty", accepted="why, in a sentence")
-        return CloseFacts(outcome=State(command.outcome), reason=reason)
-
-    def as_of(self, command: ReconcileOperation, now: Instant) -> Instant | None:
-        """Read the time that a finding was made after; one in the future proves nothing."""
-        if command.as_of is None or not command.as_of.strip():
-            return None
-        moment = parse_rfc3339(command.as_of, field="as_of")
-        if moment > now:
-            raise InvalidArgument(
-                "as_of",
-                "lies in the future",
-                accepted="the as_of of the answer that sent you to look, copied unchanged",
-            )
-        return moment
 
     def caller(self, caller: Caller) -> Caller:
         """Bound what a caller says of itself, and replace the secrets in it."""
@@ -404,41 +223,9 @@ _CALLER_TEXTS = (
 )
 _caller_texts = attrgetter(*_CALLER_TEXTS)
 
-_NO_REFERENCES = frozenset(
-    (
-        "n/a",
-        "na",
-        "none",
-        "null",
-        "nil",
-        "unknown",
-        "undefined",
-        "tbd",
-        "todo",
-        "ok",
-        "done",
-        "success",
-        "true",
-    )
-)
-"""What is written into a field that has to be filled: no performing system calls an effect so."""
 
-
-def is_reference(external_id: str | None, *, operation: str | None) -> bool:
-    """Tell whether a text can be a performing system's reference: something visible, and not our own id."""
-    if external_id is None or external_id.casefold() in _NO_REFERENCES or external_id == operation:
-        return False
-    return any(character.isalnum() for character in fold_target(external_id))
-
-
-def _assurance(found: str | None, *, has_reference: bool) -> Assurance:
-    """Weigh a receipt: a claim without a reference, else what brought it."""
-    if not has_reference:
-        return Assurance.CLAIMED
-    return Assurance.REPORTED if found is None else Assurance[found.upper()]
-
-
-def _as_dict(value: Mapping[str, Json] | None) -> dict[str, Json] | None:
+def as_dict(value: Mapping[str, Json] | None) -> dict[str, Json] | None:
+    """Give a mapping as the dict that a body is made of."""
     return None if value is None else dict(value)
 
 
@@ -467,21 +254,18 @@ def attempt_number(value: int | None) -> int | None:
     return value
 
 
-def _choice(value: str, options: type[Repeat], *, name: str) -> Repeat:
-    try:
-        return options(value)
-    except ValueError:
-        accepted = "one of " + ", ".join(option.value for option in options)
-        raise InvalidArgument(name, "is unknown", accepted=accepted) from None
-
-
 def duration(value: float | None, *, name: str, least: float | None = None) -> float | None:
-    """Check a duration in seconds: finite, above zero (or from `least`), at most ten years."""
+    """Check a duration in seconds: finite, from one microsecond (or `least`) to ten years.
+
+    What is shorter than the journal's unit of time would end at the moment it begins.
+    """
     if value is None:
         return None
-    is_low = value <= 0 if least is None else value < least
-    if not math.isfinite(value) or is_low or value > _LONGEST_SECONDS:
+    shortest = _SHORTEST_SECONDS if least is None else least
+    if not shortest <= value <= _LONGEST_SECONDS:
         raise InvalidArgument(
-            name, "is out of range", accepted=f"a number of seconds up to {_LONGEST_SECONDS}"
+            name,
+            "is out of range",
+            accepted=f"a number of seconds from {shortest:.6f} to {_LONGEST_SECONDS}",
         )
     return value

@@ -1,12 +1,14 @@
-"""Brings the commands about runs into normal form; the rest is in `preparing`."""
+"""Brings the commands about runs into normal form; what every command shares is in `preparing`."""
 
 from counterfoil.store.domain.begin import BeginGiven
 from counterfoil.store.domain.commands import BeginOperation, BeginRun, Criterion, RecordProgress, Spec
 from counterfoil.store.domain.criteria import criteria_text
 from counterfoil.store.domain.progress import ProgressFacts
-from counterfoil.store.domain.runs import RunGiven, SpecGiven
+from counterfoil.store.domain.run_changes import SpecGiven
+from counterfoil.store.domain.runs import RunGiven
 from counterfoil.store.errors import InvalidArgument, TooLarge
 from counterfoil.store.preparing import Bodies, Preparer, attempt_number, duration
+from counterfoil.store.preparing_begins import prepare_begin
 
 __all__ = [
     "prepare_progress",
@@ -33,6 +35,8 @@ def prepare_run(command: BeginRun, *, prepare: Preparer, bodies: Bodies) -> RunG
     parent = None if command.parent is None else prepare.name(command.parent, name="parent")
     if parent == name:
         raise InvalidArgument("parent", "is this run itself", accepted="the run that started this one")
+    if command.accept_reason is not None and not command.accept_reason.strip():
+        raise InvalidArgument("accept_drift.reason", "is empty", accepted="why, in a sentence")
     if (command.schedule_name is None) != (command.schedule_occurrence is None):
         raise InvalidArgument(
             "schedule", "lacks a part", accepted="{name, occurrence}, such as nightly and 2026-11-29T02:00Z"
@@ -79,7 +83,7 @@ def prepare_spec(spec: Spec, *, prepare: Preparer, bodies: Bodies) -> SpecGiven:
 
 def _step(command: BeginRun, number: int, *, prepare: Preparer, bodies: Bodies) -> BeginGiven:
     step = command.plan[number]
-    return prepare.begin(
+    return prepare_begin(
         BeginOperation(
             run=command.run,
             key=step.key,
@@ -97,7 +101,8 @@ def _step(command: BeginRun, number: int, *, prepare: Preparer, bodies: Bodies) 
             max_attempts=step.max_attempts,
             distinct_from=step.distinct_from,
         ),
-        bodies,
+        prepare=prepare,
+        bodies=bodies,
     )
 
 

@@ -4,12 +4,12 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from counterfoil.store.domain.answers import FINDING_KEPT, Verdict, guidance_for
+from counterfoil.store.domain.answers import FINDING_KEPT, TWIN_IN_QUESTION, Verdict, guidance_for
 from counterfoil.store.domain.canonical import digest, parse_json, plain_json
 from counterfoil.store.domain.identity import idempotency_key
 from counterfoil.store.domain.instants import Instant, rfc3339
 from counterfoil.store.domain.json_numbers import Json
-from counterfoil.store.domain.lookalikes import Lookalike
+from counterfoil.store.domain.lookalikes import Lookalike, cannot_be_set_aside
 from counterfoil.store.domain.model import Attempt, Finding, Operation, Outcome, Receipt, State
 from counterfoil.store.domain.states import (
     Policy,
@@ -86,7 +86,7 @@ def body_shown(text: str | None, *, detail: str) -> Json:
     if text is None:
         return None
     value = value_of(text)
-    if len(text) <= BODY_SHOWN and reads_as_it_is(value):
+    if len(value if isinstance(value, str) else text) <= BODY_SHOWN and reads_as_it_is(value):
         return value
     escaped = escaped_json(value)
     if len(escaped) <= BODY_SHOWN:
@@ -97,7 +97,8 @@ def body_shown(text: str | None, *, detail: str) -> Json:
         "characters": len(shown),
         "digest": digest(text),
         "beginning": escape_untrusted(shown[:_SHORT], limit=_SHORT),
-        "whole": f"check_operation with detail {detail}, from offset 0 on; send that, unchanged",
+        "whole": f"check_operation with detail {detail}, from offset 0 on"
+        + ("; send that, unchanged" if detail in ("args", "payload") else ""),
     }
 
 
@@ -139,6 +140,9 @@ class Presenter:
         """Give the verb, its reason and what to do."""
         state = None if verdict.after is None else state_of(verdict.after, now)
         head = answer_head(verdict.next, verdict.reason, now, state)
+        duplicates = verdict.fields.get("duplicates", ())
+        if any(cannot_be_set_aside(alike.operation, alike.same, now) for alike in duplicates):
+            head["guidance"] = TWIN_IN_QUESTION
         kept = verdict.kept_finding if verdict.reason == "duplicate" else None
         return head if kept is None else {**head, "guidance": FINDING_KEPT, "finding": self.finding(kept)}
 

@@ -16,7 +16,8 @@ from counterfoil.store.errors import RunDamaged
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.pruning import bodies_of
 from counterfoil.store.replaying import events_by_operation, grant_uses, read_log, replay, rows_problem
-from counterfoil.store.rows import RUN_FACTS, run_from_row
+from counterfoil.store.rows import run_from_row
+from counterfoil.store.saving_rows import RUN_FACTS
 from counterfoil.store.shared_rows import UnfitRow
 
 __all__ = ["Fault", "ProvedRun", "fault_of_unfit", "prove_contexts", "prove_run"]

@@ -15,7 +15,7 @@ from counterfoil.store.domain.states import state_of
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.pruning import bodies_of
 from counterfoil.store.replaying import events_by_operation, grant_uses, read_log, replay, rows_problem
-from counterfoil.store.rows import save_operation
+from counterfoil.store.saving_rows import save_operation
 from counterfoil.store.shared_rows import UnfitRow, remove_unfit
 
 __all__ = ["repair_run", "repair_shared"]

@@ -9,7 +9,8 @@ from counterfoil.store.domain.events import Event, EventKind, evolve_all
 from counterfoil.store.domain.instants import is_instant
 from counterfoil.store.domain.model import Operation
 from counterfoil.store.protocol import Connection, Row
-from counterfoil.store.rows import load_operation, plain_columns
+from counterfoil.store.rows import load_operation
+from counterfoil.store.saving_rows import plain_columns
 
 __all__ = ["events_by_operation", "grant_uses", "read_log", "replay", "rows_problem"]
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from counterfoil.store.damaged_rows import refuse_damaged
 from counterfoil.store.domain.commands import (
     Caller,
     OperationRef,
@@ -21,14 +22,14 @@ from counterfoil.store.domain.grants import (
 from counterfoil.store.domain.model import Description, Operation, Run
 from counterfoil.store.domain.outlook import Outlook
 from counterfoil.store.errors import Forbidden, InvalidArgument, NotFound
-from counterfoil.store.namespace_log import append, request_from_row, waiting_requests
+from counterfoil.store.namespace_log import append, rebuilt, request_from_row, unreadable, waiting_requests
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.presenting import without_none
 from counterfoil.store.presenting_authority import outlook_head, request_shown, who
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import operation_or_fault
-from counterfoil.store.rows import refuse_damaged, run_from_row
-from counterfoil.store.viewing import Viewer, party_of, safe, unread_warnings
+from counterfoil.store.rows import run_from_row
+from counterfoil.store.viewing import Viewer, party_of, safe, step_warnings
 from counterfoil.store.weighing import (
     authority_facts,
     authority_shown,
@@ -70,7 +71,7 @@ class Requesting:
         shown = {
             **outlook_head(step.outlook, situation.now.at),
             **self._view.present.place(operation, situation.now.at),
-            **without_none({"warnings": unread_warnings(step)}),
+            **without_none({"warnings": step_warnings(step)}),
         }
         if step.outlook.next != "ask" or step.outlook.reason not in GRANTABLE:
             return shown
@@ -184,9 +185,10 @@ class Requesting:
                 return waiting
         if wish.call_id is not None:
             place = {"namespace": self._view.namespace, "call_id": wish.call_id}
-            for row in await connection.fetch_all("requests_of_call", place):
-                if (known := request_from_row(row)).is_same(wish):
-                    return known
+            known, _ = rebuilt(await connection.fetch_all("requests_of_call", place), request_from_row)
+            for earlier in known:
+                if earlier.is_same(wish):
+                    return earlier
         made: list[Request] = []
 
         def event(fresh: Any) -> NamespaceEvent:
@@ -235,13 +237,17 @@ class Requesting:
         }
 
     async def requests(self, state: str | None) -> list[dict[str, Any]]:
-        """List requests in one state, or all, oldest first."""
+        """List requests in one state, or all, oldest first, and behind them those that cannot be read."""
 
         async def work(connection: Connection) -> list[dict[str, Any]]:
+            # All of them: a damaged one may be in no state that there is.
             rows = await connection.fetch_all(
-                "read_requests", {"namespace": self._view.namespace, "state": state}
+                "read_requests", {"namespace": self._view.namespace, "state": None}
             )
-            return [request_shown(request_from_row(row)) for row in rows[-MOST_LISTED:]]
+            known, damaged = rebuilt(rows, request_from_row)
+            listed = [request_shown(request) for request in known if state in (None, request.state)]
+            listed += [unreadable("request", row) for row in damaged]
+            return listed[-MOST_LISTED:]
 
         return await self._view.database.read(work)
 

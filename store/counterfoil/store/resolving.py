@@ -3,13 +3,13 @@
 import json
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
-from counterfoil.store.domain.begin import BeginGiven
+from counterfoil.store.damaged_rows import misled, refuse_lost, rows_are_gone, stand_in_for_lost
 from counterfoil.store.domain.canonical import digest
 from counterfoil.store.domain.commands import Criterion
 from counterfoil.store.domain.criteria import criteria_from_text
 from counterfoil.store.domain.events import EventKind
-from counterfoil.store.domain.failures import FailureFacts
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.lookalikes import is_of_conversation
 from counterfoil.store.domain.model import Operation, Party, Run
@@ -18,15 +18,12 @@ from counterfoil.store.errors import Ambiguous, BodyDamaged, InvalidArgument, No
 from counterfoil.store.preparing import Reference
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.replaying import events_by_operation, replay
-from counterfoil.store.rows import (
-    load_operation,
-    load_operations,
-    misled,
-    refuse_lost,
-    rows_are_gone,
-    stand_in_for_lost,
-)
+from counterfoil.store.rows import load_operation, load_operations
 from counterfoil.store.stored_json import to_json
+
+if TYPE_CHECKING:
+    from counterfoil.store.domain.begin import BeginGiven
+    from counterfoil.store.domain.failures import FailureFacts
 
 __all__ = [
     "as_recorded",
@@ -45,6 +42,11 @@ __all__ = [
     "warnings_of_others",
 ]
 
+_NEW_OR_DONE = (
+    "an effect still to come is announced by begin_operation, one that was performed already is kept by "
+    "record_receipt with run, key and action"
+)
+"""Whoever holds a receipt must not read that there is something to begin."""
 _ALIKE = 0.6
 """From which likeness on (twice the characters in common by those of both) a name may be meant by another."""
 _SHORTEST_PART = 3
@@ -141,7 +143,7 @@ async def _no_such_operation(connection: Connection, namespace: str, ref: Refere
     candidates = [row for row in rows if row["key"] in near]
     return NotFound(
         "this run has no operation of that key; nothing was created",
-        fix="use a key that resume_plan lists, or begin_operation to announce a new effect",
+        fix=f"use a key that resume_plan lists; {_NEW_OR_DONE}",
         candidates=[_candidate(row) for row in candidates or rows[:_MOST_CANDIDATES]],
         listed="near" if candidates else "in this run",
     )
@@ -175,7 +177,7 @@ async def no_such_run(connection: Connection, namespace: str, run: str) -> NotFo
     near = _nearest(run, names)
     return NotFound(
         "there is no run of that name; nothing was created",
-        fix="use a run that resume_plan lists, or begin_operation to start it",
+        fix=f"use a run that resume_plan lists; {_NEW_OR_DONE}",
         candidates=[escape_untrusted(name, limit=200) for name in near or names[:_MOST_CANDIDATES]],
         listed="near" if near else "touched last",
     )
@@ -249,7 +251,7 @@ async def has_decided(connection: Connection, operation: Operation, call_id: str
     )
 
 
-async def has_claimed(connection: Connection, operation: Operation, given: FailureFacts) -> bool:
+async def has_claimed(connection: Connection, operation: Operation, given: "FailureFacts") -> bool:
     """Tell whether this very failure was claimed before: again, it would only make the log longer."""
     rows = await connection.fetch_all(
         "read_operation_events",
@@ -318,7 +320,7 @@ async def satisfying_in(connection: Connection, place: Mapping[str, str]) -> tup
     return await load_operations(connection, await connection.fetch_all("read_satisfying_operations", place))
 
 
-def look_alike_terms(given: BeginGiven | Operation) -> dict[str, str | None]:
+def look_alike_terms(given: "BeginGiven | Operation") -> dict[str, str | None]:
     """Give what `look_alikes` compares the operations of a run with."""
     return {
         "namespace": given.namespace,

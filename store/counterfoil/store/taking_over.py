@@ -8,7 +8,7 @@ from counterfoil.store.domain.instants import Instant
 from counterfoil.store.given_runs import GivenRun, Standing
 from counterfoil.store.protocol import Connection
 from counterfoil.store.pruning import bodies_of
-from counterfoil.store.rows import save_operation, save_run
+from counterfoil.store.saving_rows import save_operation, save_run
 
 __all__ = ["save_contexts", "take_over"]
 

@@ -14,7 +14,7 @@ from counterfoil.store.domain.granting import NamespaceEvent, NamespaceEventKind
 from counterfoil.store.domain.instants import Instant, micros, rfc3339
 from counterfoil.store.domain.tokens import Token, token_data, why_over
 from counterfoil.store.errors import Forbidden, InvalidArgument, NotFound
-from counterfoil.store.namespace_log import append, token_from_row
+from counterfoil.store.namespace_log import UNREADABLE, append, rebuilt, token_from_row, unreadable
 from counterfoil.store.preparing import duration
 from counterfoil.store.presenting import without_none
 from counterfoil.store.protocol import Connection
@@ -59,10 +59,11 @@ class Tokening:
                 "cannot be taken",
                 accepted="1 to 100 letters, digits or ._@+- that begin with a letter or digit",
             )
+        self._view.prepare.name(command.name, name="name")
         if not _DIGEST.fullmatch(command.sha256) or not 1 <= len(command.scopes) <= _MOST_SCOPES:
             raise InvalidArgument("scopes", "are missing", accepted="at least one scope, and a digest")
         now = situation.now.at
-        for token in await self._tokens(connection):
+        for token in await self._tokens(connection, command.name):
             if token.name == command.name and self._why_over(token, now) is None:
                 raise InvalidArgument(
                     "name",
@@ -100,7 +101,8 @@ class Tokening:
         """
         _refuse_programs(situation, "takes a token back")
         now = situation.now.at
-        found = [token for token in await self._tokens(connection) if name.strip() in (token.id, token.name)]
+        name = name.strip()
+        found = [token for token in await self._tokens(connection, name) if name in (token.id, token.name)]
         if not found:
             raise NotFound(
                 "there is no token of that name or id in this namespace; nothing was changed",
@@ -117,16 +119,23 @@ class Tokening:
                 caller=caller_text(caller),
                 tokens={token.id: token},
             )
-        after = {token.id: token for token in await self._tokens(connection)}
+        after = {token.id: token for token in await self._tokens(connection, name)}
         return {
             "revoked": len(standing),
             "tokens": [self._shown(after[token.id], now) for token in found],
         }
 
     async def listed(self, connection: Connection) -> list[dict[str, Any]]:
-        """Give every token of the namespace, oldest first, and whether it counts."""
-        now = self._view.now(connection).at
-        return [self._shown(token, now) for token in await self._tokens(connection)]
+        """Give every token of the namespace, oldest first, and whether it counts.
+
+        Behind them stand those that cannot be read.
+        """
+        now, namespace = self._view.now(connection).at, self._view.namespace
+        rows = await connection.fetch_all("read_tokens", {"namespace": namespace})
+        tokens, damaged = rebuilt(rows, token_from_row)
+        return [self._shown(token, now) for token in tokens] + [
+            unreadable("token", row, namespace=namespace, holds=UNREADABLE) for row in damaged
+        ]
 
     async def bearer(self, connection: Connection, sha256: str) -> Bearer | None:
         """Tell whom a token stands for, in whichever namespace; None where it counts for nobody now."""
@@ -140,9 +149,18 @@ class Tokening:
             namespace=row["namespace"], name=token.name, scopes=token.scopes, expires_at=token.expires_at
         )
 
-    async def _tokens(self, connection: Connection) -> tuple[Token, ...]:
+    async def _tokens(self, connection: Connection, name: str) -> list[Token]:
+        """Give the tokens that can be read.
+
+        Raises:
+            RowDamaged: one that cannot is of this id or name.
+        """
         rows = await connection.fetch_all("read_tokens", {"namespace": self._view.namespace})
-        return tuple(token_from_row(row) for row in rows)
+        tokens, damaged = rebuilt(rows, token_from_row)
+        for row in damaged:
+            if name in (row["id"], row["name"]):
+                token_from_row(row)
+        return tokens
 
     def _why_over(self, token: Token, now: Instant) -> str | None:
         return why_over(token, now=now, history_lost_at=self._view.policy.history_lost_at)

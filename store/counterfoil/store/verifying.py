@@ -4,6 +4,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from counterfoil.store.damaged_rows import refuse_damaged
 from counterfoil.store.domain.commands import (
     Caller,
     OperationRef,
@@ -19,7 +20,6 @@ from counterfoil.store.presenting import answer_head
 from counterfoil.store.probing import Prober, ProbeSubject
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import operation_or_fault, read_body
-from counterfoil.store.rows import refuse_damaged
 from counterfoil.store.viewing import Viewer
 
 __all__ = ["Verifier"]

@@ -7,7 +7,9 @@ from typing import Any
 from msgspec import Struct
 
 from counterfoil.store.arrivals import arrived_beside
+from counterfoil.store.damaged_rows import misled
 from counterfoil.store.domain.commands import Caller, Json
+from counterfoil.store.domain.drafting import Situation
 from counterfoil.store.domain.events import EventKind
 from counterfoil.store.domain.instants import Instant, Reading, rfc3339
 from counterfoil.store.domain.model import Assurance, Operation, Party, Run, State, shown_by
@@ -20,7 +22,7 @@ from counterfoil.store.preparing import Preparer
 from counterfoil.store.presenting import Presenter, body_damaged, body_gone, body_shown, without_none
 from counterfoil.store.protocol import Connection, Database, Row
 from counterfoil.store.resolving import read_body
-from counterfoil.store.rows import load_operations, misled, run_from_row
+from counterfoil.store.rows import load_operations, run_from_row
 from counterfoil.store.weighing import authority_shown, barriers_of
 
 __all__ = [
@@ -30,14 +32,16 @@ __all__ = [
     "damage_warning",
     "damaged_shown",
     "history_entry",
+    "keys_shown",
     "party_of",
     "runs_by_name",
     "safe",
     "size_of",
-    "unread_warnings",
+    "step_warnings",
 ]
 
 _MOST_AROUND = 1_000
+_MOST_KEYS = 5
 _RUNS_AT_ONCE = 200
 
 ANSWER_ROOM = 7_000
@@ -57,6 +61,16 @@ class Viewer(Struct, frozen=True, kw_only=True):
     def now(self, connection: Connection) -> Reading:
         """Give the moment of a transaction."""
         return connection.now(self.clock())
+
+    def situation(self, connection: Connection, caller: Caller) -> Situation:
+        """Give the moment, the configuration and the caller of a command; the clock is read here, once."""
+        return Situation(
+            now=self.now(connection),
+            policy=self.policy,
+            party=party_of(caller),
+            call_id=caller.call_id,
+            is_person=caller.is_person,
+        )
 
     async def moment(self) -> Instant:
         """Give the moment for what no single transaction does."""
@@ -184,7 +198,8 @@ class Viewer(Struct, frozen=True, kw_only=True):
             "attempt": None if newest is None else newest.number,
             "age_seconds": max(0, now - operation.created_at) // 1_000_000,
             "retry_at": None if step.outlook.retry_at is None else rfc3339(step.outlook.retry_at),
-            "warnings": unread_warnings(step),
+            "waits_for": keys_shown(step.outlook.waits_for) or None,
+            "warnings": step_warnings(step),
         }
         if step.outlook.next == "ask":
             entry.update(authority_shown(step.authority))
@@ -194,6 +209,11 @@ class Viewer(Struct, frozen=True, kw_only=True):
             entry.update(await self.doubt(connection, operation, now))
         elif operation.receipts:
             entry["receipts"] = self.present.receipts(operation.receipts, most=2)
+        if operation.checkpoint is not None and step.outlook.next != "skip":
+            # Whoever takes the step up reads the plan first, and may have to wait before a begin tells of it.
+            entry["checkpoint"] = await self.body(
+                connection, operation, operation.checkpoint, detail="checkpoint"
+            )
         undo = operation.terms.undo
         if undo is not None and step.state is State.SUCCEEDED:
             entry["undo"] = without_none(
@@ -249,14 +269,25 @@ CONTEXT_DAMAGED = (
 """What an answer says that shows what it can although a context cannot be read."""
 
 
-def unread_warnings(step: Step) -> list[str] | None:
-    """Warn where what a step is weighed upon is damaged; None where it is not."""
-    return [CONTEXT_DAMAGED] if step.is_unreadable else None
+def step_warnings(step: Step) -> list[str] | None:
+    """Warn where what a step is weighed upon is damaged, or has nothing to undo; None where neither is so."""
+    told = [CONTEXT_DAMAGED] if step.is_unreadable else []
+    if step.outlook.reason == "unmet":
+        told += step.warnings
+    return told or None
 
 
 def party_of(caller: Caller) -> Party:
     """Give whom a grant to this caller would go to."""
     return Party(principal=caller.principal, conversation=caller.conversation, connection=caller.connection)
+
+
+def keys_shown(keys: Sequence[str]) -> list[Any]:
+    """Name operations by their keys; where there are many, the last entry says how many more."""
+    shown: list[Any] = [safe(key) for key in keys[:_MOST_KEYS]]
+    if len(keys) > _MOST_KEYS:
+        shown.append({"cut": len(keys) - _MOST_KEYS, "whole": "resume_plan with include all"})
+    return shown
 
 
 def safe(text: str | None) -> str | None:

@@ -22,15 +22,16 @@ from counterfoil.store.domain.grants import (
 from counterfoil.store.domain.instants import Instant, rfc3339
 from counterfoil.store.domain.json_numbers import Json
 from counterfoil.store.domain.model import ConfiguredGrant, Description, Operation, Run
-from counterfoil.store.domain.outlook import NO_BARRIERS, Barriers
+from counterfoil.store.domain.outlook import NO_BARRIERS, Barriers, nothing_to_undo
 from counterfoil.store.domain.states import Policy, state_of
 from counterfoil.store.domain.untrusted import safe_value
 from counterfoil.store.errors import BodyDamaged, RowDamaged
 from counterfoil.store.gaps import gap_in
 from counterfoil.store.namespace_log import grant_from_row
+from counterfoil.store.preparing import Reference
 from counterfoil.store.presenting import without_none
 from counterfoil.store.protocol import Connection
-from counterfoil.store.resolving import as_recorded, read_body
+from counterfoil.store.resolving import as_recorded, operation_or_fault, read_body
 
 __all__ = [
     "Bench",
@@ -203,9 +204,40 @@ async def barriers_of(
 ) -> tuple[Barriers, Authority]:
     """Tell what stands in the way of an operation, for plans and checks, as a begin would find it.
 
+    `benches` keeps what the operations of one plan share.
+    """
+    barriers, authority = await _weighed(
+        connection,
+        operation,
+        run=run,
+        policy=policy,
+        principal=principal,
+        today=today,
+        now=now,
+        benches=benches,
+    )
+    if operation.compensates is None or state_of(operation, now).is_settled:
+        return barriers, authority
+    ref = Reference(id=operation.compensates)
+    original = await operation_or_fault(connection, operation.namespace, ref, must_exist=False)
+    return replace(barriers, nothing_to_undo=nothing_to_undo(original, now)), authority
+
+
+async def _weighed(
+    connection: Connection,
+    operation: Operation,
+    *,
+    run: Run | None,
+    policy: Policy,
+    principal: str,
+    today: Mapping[str, Json] | None,
+    now: Instant,
+    benches: dict[tuple[str | None, ...], Bench] | None = None,
+) -> tuple[Barriers, Authority]:
+    """Tell what stands in the way of an operation itself, and its authority.
+
     What the caller does not say of today's context counts as it was said last (`today_of`). What cannot be
     weighed, since what it is weighed upon is damaged, is `is_unreadable`: a begin is refused.
-    `benches` keeps what the operations of one plan share.
     """
     if state_of(operation, now).is_settled:
         return NO_BARRIERS, NO_AUTHORITY

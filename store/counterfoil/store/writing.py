@@ -16,7 +16,7 @@ from counterfoil.store.domain.untrusted import escape_untrusted
 from counterfoil.store.errors import JournalUnavailable, RunDamaged
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.protocol import Connection
-from counterfoil.store.rows import save_operation, save_run
+from counterfoil.store.saving_rows import save_operation, save_run
 from counterfoil.store.statements import StatementRefused
 from counterfoil.store.stored_json import to_json
 

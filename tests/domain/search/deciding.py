@@ -333,7 +333,7 @@ class Deciding:
 
     def _finding(self, command: Command, before: Operation | None, now: Instant) -> Any:
         word, _sep, more = command.words.partition(", ")
-        given = self.rules.reconciling.ReconcileFacts(
+        given = self.rules.findings.ReconcileFacts(
             finding=word,
             checked_with="search_sent",
             by="human" if command.who == 0 else "lookup",

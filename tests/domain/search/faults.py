@@ -34,7 +34,7 @@ FAULTS = (
     ),
     Fault(
         name="an early look, reported late, counts",
-        module="reconciling",
+        module="denied",
         line="is_early = given.as_of is None or (until is not None and given.as_of < until)",
         faulty="is_early = given.as_of is None or (until is not None and draft.now < until)",
         world="unsafe, with a lookup",
@@ -69,9 +69,9 @@ FAULTS = (
     Fault(
         name="a late receipt is ignored",
         module="receipts",
-        line="    warnings = _warnings(draft, receipt, given)\n",
+        line="    warnings = warnings_of_receipt(draft, receipt, given)\n",
         faulty="    if draft.before is State.TIMED_OUT: return draft.answer('skip', 'timed_out')\n"
-        "    warnings = _warnings(draft, receipt, given)\n",
+        "    warnings = warnings_of_receipt(draft, receipt, given)\n",
         world="time-outs made authoritative",
         rule="no receipt is lost",
     ),
@@ -103,7 +103,7 @@ FAULTS = (
     ),
     Fault(
         name="an agent's empty look outweighs a receipt",
-        module="reconciling",
+        module="denied",
         line="""return given.by == "lookup" and not any(""",
         faulty="""return given.by == "lookup" or not any(""",
         world="lookups that err, and a higher assurance",
@@ -111,9 +111,9 @@ FAULTS = (
     ),
     Fault(
         name="an undoing is granted where there is nothing to undo",
-        module="begin",
-        line="return original is not None and state_of(original, now) is State.SUCCEEDED",
-        faulty="return original is not None",
+        module="outlook",
+        line="if state is State.SUCCEEDED:",
+        faulty="if state is not State.CANCELLED:",
         world="an undoing",
         rule="an undoing has something to undo",
     ),
@@ -135,7 +135,7 @@ FAULTS = (
     ),
     Fault(
         name="a person's word delivered again counts as said again",
-        module="reconciling",
+        module="findings",
         line="is_kept_by_call = situation.is_person or given.as_of is None",
         faulty="is_kept_by_call = False",
         world="people who err",

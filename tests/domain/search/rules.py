@@ -25,9 +25,14 @@ _MODULES = (
     "terms",
     "drafting",
     "lookalikes",
+    "outlook",
     "begin",
     "receipts",
     "failures",
+    "findings",
+    "performed",
+    "undone",
+    "denied",
     "reconciling",
     "closing",
     "progress",
@@ -42,6 +47,8 @@ class Rules:
     drafting: Any
     events: Any
     failures: Any
+    outlook: Any
+    findings: Any
     progress: Any
     receipts: Any
     reconciling: Any

@@ -18,7 +18,7 @@ from counterfoil.store.domain.canonical import check_value, parse_json, plain_js
 from counterfoil.store.domain.characters import first_surrogate
 from counterfoil.store.domain.untrusted import quoted_whole
 from counterfoil.store.errors import Fault, InvalidArgument, TooLarge
-from counterfoil.store.limits import Limits
+from counterfoil.store.limits import Limits, body_bytes
 from counterfoil.tools.inputs import Closed, Input
 
 __all__ = ["take_arguments"]
@@ -196,7 +196,7 @@ def _check_scalar(field: str, value: Any, limits: Limits) -> None:
 def _check_body(field: str, value: Any, limits: Limits) -> None:
     """Refuse a body that cannot be kept exactly as it was given, or is too large."""
     check_value(value, field=field)
-    size = len(plain_json(value, is_checked=True).encode())
+    size = body_bytes(value, plain_json(value, is_checked=True))
     limit = limits.of_body(field.rpartition(".")[2])
     if size > limit:
         raise TooLarge(field, size=size, limit=limit, unit="bytes")

@@ -87,7 +87,9 @@ class BeginAnswer(OperationAnswer):
     recorded: dict[str, Any] | None = Field(None, description="args and payload on record")
     conflict: list[Any] | None = None
     duplicates: list[Any] | None = None
+    waits_for: list[Any] | None = Field(None, description="keys of steps that go first")
     drift: list[Any] | None = None
+    grants: list[Any] | None = Field(None, description="permissions that were meant for this, and why not")
     checkpoint: Any = None
 
 

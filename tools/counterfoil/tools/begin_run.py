@@ -135,6 +135,7 @@ class BeginRunAnswer(Answer):
     held_by: str | None = None
     retry_at: str | None = None
     drift: list[Any] | None = None
+    criteria: dict[str, Any] | None = None
     duplicates: list[Any] | None = Field(None, description="steps that were not added, with what they equal")
     conflict: list[Any] | None = Field(None, description="steps whose key is another effect already")
     steps_added: int | None = None

@@ -46,8 +46,10 @@ class CheckAnswer(OperationAnswer):
 
     action: str | None = None
     target: str | None = None
+    waits_for: list[Any] | None = Field(None, description="keys of steps that go first")
     attempts: list[Any] | None = None
     findings: list[Any] | None = None
+    contexts: dict[str, Any] | None = Field(None, description="of the attempts, by digest; with detail full")
     trajectory: list[Any] | None = Field(None, description="who was granted it, who brought the receipt")
     history: list[Any] | None = None
     detail: str | None = None

@@ -35,6 +35,9 @@ _ABOUT_A_STEP = (
     "idempotency_key",
     "lookup",
     "receipts",
+    "checkpoint",
+    "duplicates",
+    "warnings",
     "undo",
 )
 
@@ -63,7 +66,7 @@ def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"- {name}: {code(run[name])}" for name in _ABOUT_THE_RUN if run.get(name) is not None)
     told = ", ".join(f"{number} {state}" for state, number in sorted(counts.items()))
     yield f"- operations: {told or 'none'}"
-    for name in ("drift", "criteria"):
+    for name in ("drift", "criteria", "warnings"):
         if answer.get(name):
             yield f"- {name}: {code(answer[name])}"
     yield f"- complete: {'yes' if answer.get('complete') else 'no'}"

@@ -39,6 +39,7 @@ class PlanAnswer(Answer):
     runs: list[Any] | None = None
     counts: dict[str, Any] | None = None
     drift: list[Any] | None = None
+    criteria: dict[str, Any] | None = None
     steps: list[Any] | None = None
     guidances: dict[str, str] | None = None
     complete: bool | None = None

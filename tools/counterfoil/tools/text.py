@@ -35,6 +35,10 @@ _NEVER_CUT = frozenset(
         "shortened",
     }
 )
+_BODIES = frozenset({"args", "payload", "checkpoint"})
+"""Members that are recorded bodies, to be sent or gone on with as they are: shown whole, or not at all."""
+_BODY_NOT_SHOWN = frozenset({"cut", "characters", "digest", "beginning", "whole"})
+"""The members of what stands for a body that is too long for any answer."""
 _SHORTEST_TEXT = 400
 """Texts up to this length are left alone: cutting them saves little and may cost their sense."""
 _LONG_TEXT = 1_500
@@ -105,10 +109,11 @@ def told(answer: dict[str, Any], *, way: str) -> tuple[dict[str, Any], str]:
     ordered = copy.deepcopy(ordered)
     shortened: dict[str, dict[str, Any]] = {}
     while (excess := length(ordered) - LONGEST_ANSWER) > 0:
-        largest = max(_cuttable(ordered, ""), default=None, key=lambda found: (found.rank, found.size))
+        largest = max(_cuttable(ordered, "", way), default=None, key=lambda found: (found.rank, found.size))
         if largest is None:
             break
-        whole = shortened.get(largest.path, {}).get("of", len(largest.value))
+        length_of_it = largest.size if largest.way is not None else len(largest.value)
+        whole = shortened.get(largest.path, {}).get("of", length_of_it)
         shown = largest.cut(excess, whole)
         shortened[largest.path] = {"path": largest.path, "shown": shown, "of": whole, "rest": way}
         ordered["cut"] = True
@@ -119,13 +124,17 @@ def told(answer: dict[str, Any], *, way: str) -> tuple[dict[str, Any], str]:
 
 
 class _Cuttable(Struct, frozen=True, kw_only=True):
-    """A text, list or object inside an answer that may be cut. What has the highest rank is cut first."""
+    """A text, list or object inside an answer that may be cut. What has the highest rank is cut first.
+
+    `way`: it is a body, which half shown would be taken for the whole: this is said in its place.
+    """
 
     holder: Any
     name: Any
     path: str
     rank: int
     size: int
+    way: str | None = None
 
     @property
     def value(self) -> Any:
@@ -134,6 +143,9 @@ class _Cuttable(Struct, frozen=True, kw_only=True):
     def cut(self, excess: int, whole: int) -> int:
         """Drop the end of it, about `excess` characters and at least something; give how much is left."""
         value = self.value
+        if self.way is not None:
+            self.holder[self.name] = {"cut": True, "characters": self.size, "whole": self.way}
+            return 0
         share = max(0, self.size - excess - 100) / self.size
         keep = min(int(len(value) * share), len(value) - 1)
         if isinstance(value, str):
@@ -146,8 +158,11 @@ class _Cuttable(Struct, frozen=True, kw_only=True):
         return min(keep, whole)
 
 
-def _cuttable(value: Any, path: str) -> Iterator[_Cuttable]:
-    """Find what may be cut below `value`: long texts first, then lists, then objects and middling texts."""
+def _cuttable(value: Any, path: str, way: str) -> Iterator[_Cuttable]:
+    """Find what may be cut below `value`: long texts first, then lists, then objects and middling texts.
+
+    Bodies go with the lists, the longest first, and as wholes.
+    """
     members = (
         value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     )
@@ -155,11 +170,19 @@ def _cuttable(value: Any, path: str) -> Iterator[_Cuttable]:
         if not path and name in _NEVER_CUT:
             continue
         here = f"{path}[{name}]" if isinstance(name, int) else f"{path}.{name}" if path else str(name)
-        if isinstance(item, str):
+        if isinstance(value, dict) and name in _BODIES and isinstance(item, str | dict | list):
+            size = length(item)
+            if size > _SHORTEST_TEXT and not _is_not_shown(item):
+                yield _Cuttable(holder=value, name=name, path=here, rank=2, size=size, way=way)
+        elif isinstance(item, str):
             if len(item) > _SHORTEST_TEXT:
                 rank = 3 if len(item) > _LONG_TEXT else 1
                 yield _Cuttable(holder=value, name=name, path=here, rank=rank, size=length(item))
         elif isinstance(item, dict | list) and item:
             rank = 2 if isinstance(item, list) else 0
             yield _Cuttable(holder=value, name=name, path=here, rank=rank, size=length(item))
-            yield from _cuttable(item, here)
+            yield from _cuttable(item, here, way)
+
+
+def _is_not_shown(body: Any) -> bool:
+    return isinstance(body, dict) and body.keys() <= _BODY_NOT_SHOWN and body.get("cut") is True

@@ -5,27 +5,27 @@ A rule says it by `target`, each part of which is one of
     --name|-n   the values of an option
     1, 2        an operand: a word that is neither option nor value, behind the words of the rule
     *           all of them
-    {package}   what a reader finds where the program runs (`acted_on_readers`)
+    {package}   what a reader finds where the program runs (`package_readers` and the like)
 
 and several joined by `|` are tried one after the other. `at` names options that say where. A rule that says
 nothing means all operands.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from counterfoil.server.hooks.files import digest_of_text
 from counterfoil.server.hooks.fitting import subcommands
 from counterfoil.server.hooks.rules.rule import CommandRule
+from counterfoil.server.hooks.scene import Scene
 from counterfoil.server.hooks.shell.options import Parsed, folders_of, one_of, parsed, values_before
-from counterfoil.server.hooks.shell.secret_words import is_secret_name, told_words
 from counterfoil.server.hooks.shell.walking import Invocation, within
 from counterfoil.server.hooks.shell.words import Word
 from counterfoil.store.domain.patterns import lazy_pattern
 
-__all__ = ["ActedOn", "Scene", "acted_on", "filled", "parsed_by", "sent_told"]
+__all__ = ["ActedOn", "acted_on", "filled", "parsed_by", "sent_told"]
 
 _LONGEST = 300
 _PLAIN = lazy_pattern(r"[A-Za-z0-9@._/:+~#!=-]{1,250}")
@@ -62,6 +62,10 @@ _UNKNOWN = {
 _OWN_WORDS = ("where", "sent")
 """Gaps that are filled with words of this program's, in which names have a plain form already."""
 
+_OF_PACKAGES = one_of("package crate project archives built")
+_OF_FORGES = one_of("repository pull-request merge-request new-pull-request issue release workflow endpoint")
+"""The readers that are not found in `place_readers`."""
+
 _GAP = lazy_pattern(r"\{(" + "|".join(_UNKNOWN) + r")\}")
 
 
@@ -88,53 +92,6 @@ class ActedOn(Struct, frozen=True, kw_only=True):
     is_vague: bool = False
     said: frozenset[str] = frozenset()
     operand: Word | None = None
-
-
-class Scene(Struct, kw_only=True):
-    """What a reader sees of a program that runs: its words, its options, its folder, and the state read.
-
-    `verbs` are the words that the rule names, `operands` the other ones.
-
-    A reader notes `facts`, and with `is_exact` off that what it found may stand for several things.
-    In `said` it notes the options, by `says_operand` the first operand, which what it gives tells wholly.
-    It notes `is_version` where a registry takes that once, `is_vague` where it may be that of any effect of
-    the same action. `passing` are parts of a target that a program in front may change (a version, the
-    branch), each with what is left of it then; `passing_facts` are not known then.
-    """
-
-    program: str
-    verbs: Sequence[str]
-    operands: Sequence[Word]
-    options: Parsed
-    folder: str | None
-    env: Mapping[str, str]
-    state: Mapping[str, str]
-    facts: dict[str, str] = field(default_factory=dict)
-    names: list[str] = field(default_factory=list)
-    is_exact: bool = True
-    is_named: bool = False
-    passing: dict[str, str] = field(default_factory=dict)
-    passing_facts: tuple[str, ...] = ()
-    said: tuple[str, ...] = ()
-    says_operand: bool = False
-    is_version: bool = False
-    is_vague: bool = False
-
-    def operand(self, number: int = 1) -> str | None:
-        """Give an operand, without what of it is a secret; None where there is none."""
-        return self.shown(self.operands[number - 1]) or None if len(self.operands) >= number else None
-
-    def values(self, *names: str) -> list[str]:
-        """Give the values of an option, without what of them is a secret."""
-        if any(is_secret_name(name) for name in names):
-            return []
-        return [text for word in self.options.values(*names) if (text := self.shown(word))]
-
-    def shown(self, word: Word) -> str:
-        """Give a word without the secrets in it, and note that a word of the command was asked."""
-        self.is_named = True
-        told = told_words(self.program, (word,))
-        return "".join(part for part in told if isinstance(part, str)).strip()
 
 
 def parsed_by(invocation: Invocation, rule: CommandRule) -> Parsed:
@@ -234,10 +191,23 @@ def _of_part(part: str, scene: Scene) -> list[str]:
         scene.names += found
         scene.is_exact = scene.is_exact and all(word.is_static for word in chosen)
         return found
-    from counterfoil.server.hooks.acted_on_readers import READERS
-
-    reader = READERS.get(part.strip("{}"))
+    reader = _reader(part.strip("{}"))
     return [part] if reader is None else reader(scene)
+
+
+def _reader(name: str) -> Callable[[Scene], list[str]] | None:
+    """Give the reader of that name, loaded with those of its kind: a hook mostly needs one."""
+    if name in _OF_PACKAGES:
+        from counterfoil.server.hooks.package_readers import PACKAGE_READERS
+
+        return PACKAGE_READERS[name]
+    if name in _OF_FORGES:
+        from counterfoil.server.hooks.forge_readers import FORGE_READERS
+
+        return FORGE_READERS[name]
+    from counterfoil.server.hooks.place_readers import PLACE_READERS
+
+    return PLACE_READERS.get(name)
 
 
 def _places(rule: CommandRule, scene: Scene) -> Iterator[tuple[str, str]]:

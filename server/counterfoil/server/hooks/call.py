@@ -1,23 +1,18 @@
 """One tool call with its effects: the one operation that it is in the journal."""
 
-import hashlib
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from counterfoil.server.hooks.effects import Effect, TooMuch, effects_of
+from counterfoil.server.hooks.effect import Effect
+from counterfoil.server.hooks.effects import TooMuch, effects_of
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.rules.rule import EffectRules
 from counterfoil.server.hooks.rules.tools import effect_of_tool, name_words
 from counterfoil.server.hooks.shell.walking import Script, read_script, read_words
-from counterfoil.store.domain.canonical import canonical_json, check_value
-from counterfoil.store.domain.names import normalize_name
-from counterfoil.store.domain.patterns import lazy_pattern
-from counterfoil.store.errors import InvalidArgument
 
 __all__ = [
     "LONGEST_TARGET",
@@ -25,27 +20,20 @@ __all__ = [
     "Call",
     "again_after",
     "call_of",
-    "former_identities_of",
-    "identity_of",
-    "likeness_marks",
-    "once_marks",
-    "payload_of",
+    "described",
     "script_of",
-    "wide_mark",
 ]
 
 SEVERAL = "shell.several"
 """The action of a call whose effects have several."""
 
 LONGEST_TARGET = 1_000
-_LONGEST_TEXT = 2_000
+
 _MOST_CHARACTERS = 256 * 1024
 """Twice what Linux passes to a shell as one word."""
-_MOST_SENT = 40_000
+
 _SHORT_TEXT = 200
 _MOST_NAMES = 100
-_UNREADABLE = lazy_pattern(r"[^A-Za-z0-9._/@:+-]+")
-_PLACEHOLDER = lazy_pattern(r"\[redacted:")
 
 _SHELL_SECONDS = 150
 """A shell command that names no time-out of its own is over by then in every client; so is its lease."""
@@ -104,8 +92,8 @@ class Call(Struct, frozen=True, kw_only=True):
             return (Call(effects=self.effects, args=self.args),)
         found: dict[str, Call] = {}
         for effect in alone:
-            described = _described(effect)
-            found.setdefault(repr(described), Call(effects=(effect,), args={"effects": [described]}))
+            told = described(effect)
+            found.setdefault(repr(told), Call(effects=(effect,), args={"effects": [told]}))
         return tuple(found.values())
 
     @property
@@ -139,7 +127,7 @@ def again_after(call: Call, effect: Effect, *, operation: str) -> Call:
         return replace(one, state=again, pieces=tuple(anew(piece) for piece in one.pieces))
 
     effects = tuple(anew(one) for one in call.effects)
-    return replace(call, effects=effects, args={"effects": [_described(one) for one in effects]})
+    return replace(call, effects=effects, args={"effects": [described(one) for one in effects]})
 
 
 def _listed(state: Any) -> list[Any]:
@@ -178,7 +166,7 @@ def call_of(event: HookEvent, rules: EffectRules) -> Call | None:
         ]
         return Call(
             effects=effects,
-            args={"effects": [_described(effect) for effect in effects]},
+            args={"effects": [described(effect) for effect in effects]},
             own_key=keys[0] if keys else None,
             lease_seconds=_seconds_of(event.input),
         )
@@ -206,138 +194,10 @@ def call_of(event: HookEvent, rules: EffectRules) -> Call | None:
     return Call(effects=(effect,), args={"tool": event.tool, "input": sent}, payload=payload or None)
 
 
-def _described(effect: Effect) -> dict[str, Any]:
+def described(effect: Effect) -> dict[str, Any]:
+    """Give what is told of an effect in the args of its operation."""
     told = {"action": effect.action, "target": effect.target, "sent": effect.sent, "state": effect.state}
     return {name: value for name, value in told.items() if value is not None}
-
-
-def identity_of(
-    call: Call, *, redact: Callable[[Any], Any], call_id: str | None = None
-) -> tuple[str, str, Mapping[str, Any]]:
-    """Give the key that any later session would derive, the digest in it, and the args as they are sent.
-
-    Secrets are taken out first: one that was renewed makes no other effect, and no digest can tell it. Where
-    what is sent cannot be found, the client's own id is all that tells one call from the next. The key is one
-    that the journal takes whatever the call holds: what is no name, or may be a secret, stands as a digest.
-    """
-    args = _sendable(dict(call.args), redact)
-    if not call.is_readable and call_id is not None:
-        args = {**args, "call": call_id}
-    digest = _digest([call.action, args])
-    readable = _UNREADABLE.sub("-", str(redact(call.target or "")))[:80].strip("-")
-    action = _UNREADABLE.sub("-", call.action)[:60]
-    own_key = None if call.own_key is None else str(redact(call.own_key))
-    wanted = (
-        (f"{action}:{readable}:{digest[:20]}", f"{action}:{digest[:20]}")
-        if own_key is None
-        else (own_key, f"key:{_digest(own_key)[:40]}")
-    )
-    key = next((name for name in wanted if _is_name(name, redact)), f"effect:{digest}")
-    return key, _digest([own_key, digest]), args
-
-
-def former_identities_of(
-    call: Call, *, redact: Callable[[Any], Any], call_id: str | None = None
-) -> tuple[tuple[str, str], ...]:
-    """Give the keys and digests by which a command was known earlier; what a journal has under them is it.
-
-    By its words as they were written, before they had one spelling; and by these with its loose words as its
-    target, before rules told that. None where nothing was known otherwise.
-    """
-    as_written = tuple(
-        one if one.former_sent is None else replace(one, sent=one.former_sent) for one in call.effects
-    )
-    loose = tuple(
-        replace(one, target=one.former_target) if one.has_former_target else one for one in as_written
-    )
-    found: list[tuple[str, str]] = []
-    known = [call.effects]
-    for effects in (as_written, loose):
-        if effects not in known:
-            known.append(effects)
-            former = replace(call, effects=effects, args={"effects": [_described(one) for one in effects]})
-            found.append(identity_of(former, redact=redact, call_id=call_id)[:2])
-    return tuple(found)
-
-
-def likeness_marks(call: Call, *, redact: Callable[[Any], Any]) -> tuple[str, ...]:
-    """Give the marks by which an effect is known as alike, whatever the state that goes with it.
-
-    One for its own words (a tool has none) and one for its action. Both are met by who is not sure to be
-    another effect: only those that nobody can read wholly are marked by them, and no tool is.
-    """
-    effect = call.effects[0]
-    own = None if effect.own is None else _sendable({"own": effect.own}, redact)
-    return _digest(["words", effect.action, own]), _digest(["action", effect.action])
-
-
-def once_marks(call: Call, *, redact: Callable[[Any], Any]) -> tuple[str, ...]:
-    """Give the marks by which an effect is known whose target can be acted on once, whatever its other words.
-
-    The first holds whatever the state that goes with it, while it is not settled; the others, where that is
-    known, for good: the second with it, the third, of a version of a package, whatever it is.
-    """
-    effect = call.effects[0]
-    if effect.once is None:
-        return ()
-    target = redact(effect.once)
-    told = [_digest(["target", effect.action, target])]
-    if call.is_known and call.is_readable:
-        told.append(_digest(["target", effect.action, target, _sendable({"state": effect.state}, redact)]))
-        if effect.is_version:
-            told.append(_digest(["version", effect.action, target]))
-    return tuple(told)
-
-
-def wide_mark(call: Call, *, redact: Callable[[Any], Any]) -> str | None:
-    """Give the mark by which an effect meets those that reach more of its target than can be told, if any."""
-    pushed = call.effects[0].pushed
-    return None if pushed is None else _digest(["wide", call.action, redact(pushed.remote)])
-
-
-def _is_name(text: str, redact: Callable[[Any], Any]) -> bool:
-    """Tell whether the journal takes a text as the name of an operation: it refuses what may be a secret."""
-    try:
-        name = normalize_name(text, field="key")
-    except InvalidArgument:
-        return False
-    return bool(redact(name) == name) and not _PLACEHOLDER.search(name)
-
-
-def payload_of(call: Call, *, redact: Callable[[Any], Any]) -> Mapping[str, Any] | None:
-    """Give what of a tool's arguments is not what the effect is, as the journal can keep it."""
-    return None if call.payload is None else _sendable(dict(call.payload), redact)
-
-
-def _sendable(value: dict[str, Any], redact: Callable[[Any], Any]) -> dict[str, Any]:
-    """Give a value as the journal can keep it: what no body holds is known by its digest."""
-    try:
-        bounded: dict[str, Any] = _bounded(redact(value))
-        check_value(bounded, field="args")
-        if len(canonical_json(bounded)) <= _MOST_SENT:
-            return bounded
-        return {"digest": _digest(bounded)}
-    except InvalidArgument:
-        # Nested deeper, or holding numbers, that are no JSON of the journal's.
-        text = json.dumps(value, sort_keys=True, default=str)
-        return {"digest": hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()}
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
-
-
-def _bounded(value: Any) -> Any:
-    """Let the digest of a long text stand for it."""
-    if isinstance(value, str) and len(value) > _LONGEST_TEXT:
-        return (
-            f"sha256:{hashlib.sha256(value.encode('utf-8', 'replace')).hexdigest()} ({len(value)} characters)"
-        )
-    if isinstance(value, Mapping):
-        return {name: _bounded(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_bounded(part) for part in value]
-    return value
 
 
 def _seconds_of(given: Any) -> float | None:

@@ -6,11 +6,10 @@ not, nothing is proved, and the operation stays in doubt.
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from counterfoil.server.hooks.call import Call
-from counterfoil.server.hooks.effects import Effect
-from counterfoil.server.hooks.git_push import Pushed
+from counterfoil.server.hooks.effect import Effect
 from counterfoil.server.hooks.http_answer import answered_status
 from counterfoil.server.hooks.http_request import read_request
 from counterfoil.server.hooks.rules.results import is_refusal
@@ -19,6 +18,9 @@ from counterfoil.server.hooks.shell.options import has_option, one_of, plain_wor
 from counterfoil.server.hooks.shell.walking import Invocation, Script
 from counterfoil.server.hooks.shell.words import Word
 from counterfoil.store.domain.patterns import lazy_pattern
+
+if TYPE_CHECKING:
+    from counterfoil.server.hooks.git_push import Pushed
 
 __all__ = [
     "exit_proves",
@@ -199,7 +201,7 @@ def _has_letter(words: Sequence[Word], letters: str, invocation: Invocation) -> 
     )
 
 
-def _is_one_ref(invocation: Invocation, pushed: Pushed | None) -> bool:
+def _is_one_ref(invocation: Invocation, pushed: "Pushed | None") -> bool:
     words = list(invocation.words)
     at = next((at for at, word in enumerate(words) if word.text == "push"), len(words))
     after = words[at + 1 :]

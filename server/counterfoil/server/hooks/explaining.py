@@ -3,11 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from counterfoil.server.hooks.call import Call, call_of, identity_of, script_of
-from counterfoil.server.hooks.effects import Effect, unread_rule
+from counterfoil.server.faults import without_secrets
+from counterfoil.server.hooks.call import Call, call_of, script_of
+from counterfoil.server.hooks.effect import Effect
+from counterfoil.server.hooks.effects import unread_rule
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.fitting import only_reads, rule_for, why_left_alone
 from counterfoil.server.hooks.journaling import HookJournal
+from counterfoil.server.hooks.permitting import unresolved
 from counterfoil.server.hooks.rules.rule import CommandRule, EffectRules
 from counterfoil.server.hooks.rules.tools import OWN_TOOLS
 from counterfoil.server.hooks.shell.secret_words import shown_words
@@ -73,7 +76,23 @@ def explained(
         told["identity_is_readable"] = call.is_readable
         told["fail_closed"] = rules.fail_closed or call.fails_closed
         told["lookup"] = call.lookup
-    return {name: value for name, value in told.items() if value is not None}
+    shown: dict[str, Any] = _without_secrets(
+        {name: value for name, value in told.items() if value is not None}
+    )
+    return shown
+
+
+def _without_secrets(told: Any) -> Any:
+    """Hide what by its form is a secret: options and names tell only some of them."""
+    match told:
+        case str():
+            return without_secrets(told)
+        case dict():
+            return {name: _without_secrets(part) for name, part in told.items()}
+        case list():
+            return [_without_secrets(part) for part in told]
+        case _:
+            return told
 
 
 def _rule_told(invocation: Invocation, script: Script, rules: EffectRules, own: EffectRules) -> str:
@@ -125,12 +144,13 @@ async def foreseen(hooks: HookJournal, call: Call) -> dict[str, Any]:
     """
     run = await hooks.run()
     told: dict[str, Any] = {"run": run, "run_is_known": hooks.is_named}
+    identity = hooks.marks.identity(call, run)
     on_file: tuple[HeldAttempt, ...] = ()
     elsewhere: tuple[HeldAttempt, ...] = ()
     if call.is_readable:
-        on_file = await hooks.on_file(call, run=run)
-        elsewhere = await hooks.elsewhere(call, run=run)
-        told["key"] = identity_of(call, redact=hooks.journal.hidden)[0]
+        on_file = await hooks.marks.on_file(identity)
+        elsewhere = await hooks.marks.elsewhere(identity)
+        told["key"] = identity.key
     if elsewhere:
         told["elsewhere"] = [
             {"run": one.run, "operation": one.operation, "state": one.state.value}
@@ -141,14 +161,14 @@ async def foreseen(hooks: HookJournal, call: Call) -> dict[str, Any]:
         would, why = _STANDING[known.state]
         found = {"operation": known.operation, "operation_state": known.state.value}
         return {**told, "would": would, "why": why, **found}
-    parts = await hooks.parts_on_file(call, run=run) if call.is_readable else []
+    parts = await hooks.marks.parts_on_file(call, identity) if call.is_readable else []
     if parts:
         known, part = parts[0]
         _, why = _STANDING[known.state]
         found = {"operation": known.operation, "operation_state": known.state.value}
         return {**told, "would": "block", "why": f"{part.target or part.action}: {why}", **found}
     if call.may_be_another:
-        step, _ = await hooks.unresolved(call, run=run)
+        step, _ = await unresolved(hooks, call, run=run)
         if step is not None:
             why = "an earlier effect on the same target is not settled, and may be this one"
             found = {"operation": step["operation"], "operation_state": step["state"]}

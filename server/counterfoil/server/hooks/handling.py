@@ -119,7 +119,7 @@ def _handled(name: str, raw: bytes, flags: Mapping[str, str | None]) -> str | No
     if name == "PreToolUse":
         return _before(call, event, settings, fails_closed=fails_closed)
     if name == "PermissionDenied":
-        _denied(call, event, settings)
+        _denied(event, settings)
         return None
     return _after(call, event, settings)
 
@@ -163,7 +163,9 @@ def _may_fail_closed(flags: Mapping[str, str | None]) -> bool:
 
 def _before(call: Call, event: HookEvent, settings: "Settings", *, fails_closed: bool) -> str | None:
     async def work(hooks: "HookJournal") -> str | None:
-        return await hooks.before(call)
+        from counterfoil.server.hooks.permitting import before_call
+
+        return await before_call(hooks, call)
 
     used = UsedJournal(settings)
     if used.is_gone:
@@ -185,7 +187,9 @@ def _before(call: Call, event: HookEvent, settings: "Settings", *, fails_closed:
 
 def _after(call: Call, event: HookEvent, settings: "Settings") -> str | None:
     async def work(hooks: "HookJournal") -> str | None:
-        return await hooks.after(call)
+        from counterfoil.server.hooks.ending import after_call
+
+        return await after_call(hooks, call)
 
     used = UsedJournal(settings)
     if used.is_gone:
@@ -204,11 +208,13 @@ def _after(call: Call, event: HookEvent, settings: "Settings") -> str | None:
     return None
 
 
-def _denied(call: Call, event: HookEvent, settings: "Settings") -> None:
+def _denied(event: HookEvent, settings: "Settings") -> None:
     """Note that a call never ran; where that fails it is in doubt when its lease ends."""
 
     async def work(hooks: "HookJournal") -> str | None:
-        await hooks.denied(call)
+        from counterfoil.server.hooks.ending import denied_call
+
+        await denied_call(hooks)
         return None
 
     if UsedJournal(settings).is_gone:

@@ -2,14 +2,19 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from counterfoil.server.hooks.files import digest_of_text, names_any
 from counterfoil.server.hooks.rules.rule import CommandRule
 from counterfoil.server.hooks.shell.options import has_option, one_of, plain_words, values_before
-from counterfoil.server.hooks.shell.walking import Invocation
+from counterfoil.server.hooks.shell.walking import Invocation, Script
 from counterfoil.server.hooks.shell.words import Word
+from counterfoil.server.hooks.told import SENDS_STATE, pairs_of, told_env
 
-__all__ = ["leaves_alone", "note_made", "sends_made"]
+if TYPE_CHECKING:
+    from counterfoil.server.hooks.effect import Effect
+
+__all__ = ["is_self_contained", "leaves_alone", "note_made", "sends_made"]
 
 _LEAVES_ALONE = one_of(
     "cd pushd popd echo printf true false : test [ [[ ls pwd export set cat head tail date which type hash",
@@ -37,6 +42,9 @@ _ONLY_SHOW = {
     ("kubectl", "config"): one_of("current-context get-contexts get-clusters view"),
 }
 """Subcommands that may choose another place; these words of them only show it."""
+
+_OF_BRANCHES = frozenset(("branch", "commit"))
+"""State that only git changes."""
 
 _SOMEWHERE = "*"
 """Stands for a file of which nobody knows where it is made."""
@@ -98,3 +106,31 @@ def _writes_itself(invocation: Invocation) -> bool:
             return any(not word.text.startswith(("-", "/dev/")) for word in words)
         case _:
             return False
+
+
+def is_self_contained(
+    effect: "Effect", rule: CommandRule, script: Script, *, is_passing: bool = False
+) -> bool:
+    """Tell whether an effect's words say all of it, so that no program in front makes it another one.
+
+    `is_passing`: a part of its target is what the repository now has it to be.
+    """
+    invocation = effect.invocation
+    if invocation is None or rule.kind in SENDS_STATE or rule.files:
+        return False
+    if not effect.names and not effect.former_target:
+        return False
+    if set(effect.state or ()) - _OF_BRANCHES:
+        return False
+    if (effect.state or is_passing) and any(
+        part.program in ("git", "gh") and not leaves_alone(part) for part in script.invocations
+    ):
+        return False
+    if invocation.fed_by or invocation.stdin is not None or invocation.reads is not None:
+        return False
+    if not all(word.is_static for word in (*invocation.words, *(value for _, value in told_env(invocation)))):
+        return False
+    if rule.form == "http":
+        return not any("@" in text or "<" in text or "file" in name for name, text in pairs_of(effect.sent))
+    # What looks like a file may be made by what stands in front.
+    return not any(mark in word.text for word in invocation.words[1:] for mark in "/.@")

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from counterfoil.server.hooks.call import Call, script_of
-from counterfoil.server.hooks.effects import Effect
+from counterfoil.server.hooks.effect import Effect
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.evidence import (
     exit_proves,

@@ -1,13 +1,15 @@
 """Compares the pushes of a call with those on record: what was lost since, and what git leaves alone."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from counterfoil.server.hooks.call import LONGEST_TARGET, SEVERAL, Call, again_after
-from counterfoil.server.hooks.effects import Effect
-from counterfoil.server.hooks.git_push import Pushed
+from counterfoil.server.hooks.effect import Effect
 from counterfoil.store.attending_calls import HeldAttempt
 from counterfoil.store.domain.model import State
+
+if TYPE_CHECKING:
+    from counterfoil.server.hooks.git_push import Pushed
 
 __all__ = ["Remotes", "may_be"]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from counterfoil.server.hooks.call import Call, script_of
-from counterfoil.server.hooks.effects import Effect
+from counterfoil.server.hooks.effect import Effect
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.evidence import is_one_effect
 from counterfoil.server.hooks.git_push import Pushed

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from counterfoil.server.hooks.journaling import CONNECTION, SYSTEM, HookJournal
+from counterfoil.server.hooks.journaling import CONNECTION, HookJournal
+from counterfoil.server.hooks.marks import SYSTEM
 from counterfoil.server.logs import logger
 from counterfoil.store.domain.commands import OperationRef, RecordFailure, ResumePlan
 from counterfoil.store.domain.untrusted import escape_untrusted

@@ -83,7 +83,7 @@ ADVICE: Mapping[tuple[str, str], str] = {
     ("continue", "resumed"): "Resumed.",
     ("continue", "finished"): "Finished.",
     ("continue", "listed"): "`counterfoil show OPERATION` says more about each.",
-    ("continue", "no_history"): "The journal knows nothing under this name. That proves nothing about the "
+    ("continue", "no_history"): "The journal has nothing of this on record. That proves nothing about the "
     "world.",
 }
 """What a person may do, by the verb of an answer and its reason; {it} stands for the operation."""

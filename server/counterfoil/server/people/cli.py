@@ -14,17 +14,19 @@ from counterfoil.server.people.criteria import spec
 from counterfoil.server.people.deciding import close, reconcile
 from counterfoil.server.people.doctor import doctor
 from counterfoil.server.people.ending import finish, release
-from counterfoil.server.people.granting import grant, requests
+from counterfoil.server.people.granting import grant
 from counterfoil.server.people.health import check
 from counterfoil.server.people.hooking import hook
 from counterfoil.server.people.installing import install, uninstall
-from counterfoil.server.people.keeping import backup, migrate, prune, restore
+from counterfoil.server.people.keeping import backup, migrate, prune
 from counterfoil.server.people.looking import find, plan, runs, show
 from counterfoil.server.people.moving import export, import_
-from counterfoil.server.people.output import prepare_streams, tell, write_json
+from counterfoil.server.people.output import AnswerLost, prepare_streams, tell, write, write_json
+from counterfoil.server.people.permissions import requests
 from counterfoil.server.people.proving import verify
 from counterfoil.server.people.relaying import gateway
 from counterfoil.server.people.request import Request
+from counterfoil.server.people.restoring import restore
 from counterfoil.server.people.teaching import TeachingGroup, with_json, with_settings
 from counterfoil.server.people.tokens import token
 from counterfoil.server.people.watching import tail
@@ -66,7 +68,14 @@ _EXAMPLES = (
 @click.group(cls=TeachingGroup, sections=_SECTIONS, examples=_EXAMPLES, invoke_without_command=True)
 @with_settings
 @with_json
-@click.version_option(version(), message="counterfoil %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda context, _, is_wanted: _show_version(context, is_wanted),
+    help="Show the version and exit.",
+)
 @click.pass_context
 def cli(context: click.Context) -> None:
     """Counterfoil is a journal of what agents do to the outside world: written before each external effect,
@@ -118,10 +127,30 @@ for _command in (
     cli.add_command(_command)
 
 
+def _show_version(context: click.Context, is_wanted: bool) -> None:
+    if is_wanted and not context.resilient_parsing:
+        write(f"counterfoil {version()}")
+        context.exit()
+
+
 def run(words: Sequence[str]) -> int:
     """Carry out what a person typed and give the exit code; no failure shows as a traceback."""
     prepare_streams()
     request = Request(as_json="--json" in words)
+    try:
+        return _carried_out(request, words)
+    except AnswerLost as error:
+        tell(f"counterfoil: the answer could not be written: {error}; what was recorded stays recorded")
+        tell("  `counterfoil tail` shows the newest of it")
+        return _REFUSED
+
+
+def _carried_out(request: Request, words: Sequence[str]) -> int:
+    """Carry the command out, or tell why it failed.
+
+    Raises:
+        AnswerLost: neither can be told on stdout.
+    """
     try:
         # Not `cli.main`, which writes an empty line at Ctrl-C.
         with cli.make_context("counterfoil", list(words), obj=request) as context:
@@ -139,6 +168,8 @@ def run(words: Sequence[str]) -> int:
         return _say_fault(request, fault)
     except (KeyboardInterrupt, click.Abort):
         return _INTERRUPTED
+    except AnswerLost:
+        raise
     except Exception as error:
         logger.debug("the command failed", exc_info=error)
         _say(

@@ -91,7 +91,7 @@ async def _copy_all(
 ) -> "list[tuple[str, Copied, Checked]]":
     names, settings = [request.settings.namespace], request.settings
     asked = _one(request, source, names[0])
-    if asked.settings.place == settings.place:
+    if _are_one(asked.settings.place, settings.place):
         raise Forbidden("FROM and TO are one journal; nothing was copied", fix="name another place as TO")
     async with asked.journal() as theirs:
         there = await theirs.keeper.namespaces()
@@ -126,6 +126,13 @@ async def _pair(request: Request, source: str, namespace: str) -> "AsyncIterator
         open_from(_one(request, request.flags["journal"], namespace).settings) as ours,
     ):
         yield theirs, ours
+
+
+def _are_one(place: Path | str, other: Path | str) -> bool:
+    """Tell whether both are one journal; a file may have several names."""
+    if isinstance(place, Path) and isinstance(other, Path) and place.exists() and other.exists():
+        return place.samefile(other)
+    return place == other
 
 
 def _place(given: str) -> str:

@@ -88,6 +88,7 @@ def _lines(read: SpecFile) -> list[Any]:
             "text",
             rows=[(one.id, "yes" if one.required else "no", one.text) for one in criteria],
             narrow=["required"],
+            whole=["id"],
         ),
     ]
 

@@ -6,6 +6,7 @@ import sqlite3
 import sys
 import tomllib
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,11 @@ from counterfoil.store.errors import Fault, JournalUnavailable, UnsupportedVersi
 __all__ = ["doctor", "origins"]
 
 _SECTIONS = ("authority", "grants", "assurance", "duplicates", "drift", "probes", "redact", "operator")
+
+_PREFIX = "COUNTERFOIL_"
+_FLAGS = ("config", "journal", "namespace", "log", "tools")
+_VARIABLES = ("COUNTERFOIL_CONVERSATION", "COUNTERFOIL_RUN", "COUNTERFOIL_KEY", SECRET_FILE_VARIABLE)
+"""Variables that are read and are no settings."""
 
 _MAKING_A_SECRET = (
     "none is configured. To make one:  umask 077; openssl rand -hex 32 > FILE  by who keeps it, then "
@@ -51,6 +57,8 @@ def doctor(request: Request) -> int:
     for probe in probes:
         for lack in probe["lacks"]:
             found.add(f"the probe {probe['name']}: {lack}", "put it there, or mend it in counterfoil.toml")
+    for name, near in mistaken_variables(os.environ):
+        found.add(f"{name} is set, and nothing reads it", f"did you mean {near}?")
     code = 3 if fault is not None else 1 if found.problems else 0
     program = {
         "version": version(),
@@ -122,7 +130,9 @@ def _probes_shown(probes: list[dict[str, Any]]) -> Any:
         )
         for probe in probes
     ]
-    return show.indented(show.table("probe", "type", "for action", "lacks", rows=rows, narrow=["type"]))
+    return show.indented(
+        show.table("probe", "type", "for action", "lacks", rows=rows, narrow=["type"], indent=show.INDENT)
+    )
 
 
 def _unavailable(settings: Settings, fault: Fault) -> Any:
@@ -142,7 +152,11 @@ def _reasons(found: Examination) -> list[str]:
 
 def _settings(settings: list[dict[str, Any]]) -> Any:
     rows = [(setting["name"], str(setting["value"]), setting["from"]) for setting in settings]
-    return show.indented(show.table("setting", "value", "from", rows=rows, narrow=["setting"]))
+    return show.indented(
+        show.table(
+            "setting", "value", "from", rows=rows, narrow=["setting"], whole=["value"], indent=show.INDENT
+        )
+    )
 
 
 def origins(
@@ -175,6 +189,18 @@ def origins(
     if "limits" in defaults:
         named.append(("limits", ", ".join(f"{k} {v}" for k, v in defaults["limits"].items()), file))
     return [{"name": name, "value": value, "from": source} for name, value, source in named]
+
+
+def mistaken_variables(environment: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Give the variables that are no settings but nearly, each with the one that was probably meant."""
+    settings = [name.upper() for name in (*_FLAGS, *DURATIONS)]
+    mistaken = []
+    for variable in sorted(environment):
+        name = variable.removeprefix(_PREFIX)
+        if name != variable and name not in settings and variable not in _VARIABLES:
+            near = get_close_matches(name.upper(), settings, n=1, cutoff=0.9)
+            mistaken += [(variable, _PREFIX + one) for one in near]
+    return mistaken
 
 
 def _document(path: Path | None) -> dict[str, Any]:

@@ -1,6 +1,5 @@
-"""What a person permits: `grant` and `requests`. Without proof of a person a grant is kept as a request."""
+"""What a person permits: `grant`. Without proof of a person a grant is kept as a request."""
 
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ from msgspec.structs import replace
 
 from counterfoil.server.people import rendering as show
 from counterfoil.server.people.advice import advice
+from counterfoil.server.people.durations import duration
 from counterfoil.server.people.output import as_json_text, tell, write, write_json
 from counterfoil.server.people.person import (
     SECRET_FILE_VARIABLE,
@@ -25,28 +25,13 @@ from counterfoil.store.domain.untrusted import escape_untrusted
 if TYPE_CHECKING:
     from counterfoil.store.journal import Journal
 
-__all__ = ["Duration", "grant", "requests", "with_journal"]
+__all__ = ["grant", "with_journal"]
 
-_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _CLAIM = (
     "counterfoil: no terminal and no operator's secret, so nobody was shown to be a person: nothing is "
     "permitted, this is kept as a request"
 )
 _SHOWN = 1_500
-
-
-class Duration(click.ParamType[float, Any]):
-    """A duration as a person writes it, in seconds."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd])", str(value).strip())
-        if match is None:
-            self.fail(f"{value!r} is no duration: 90s, 15m, 2h or 7d", param, ctx)
-        return float(match[1]) * _UNITS[match[2]]
 
 
 @teaching_command(
@@ -69,7 +54,7 @@ class Duration(click.ParamType[float, Any]):
     metavar="CONSTRAINT",
     help="Only where args hold it: 'args.amount <= 100', 'args.currency == \"EUR\"'. May be repeated.",
 )
-@click.option("--for", "lasts", type=Duration(), metavar="DURATION", help="It ends after 90s, 15m, 2h, 7d.")
+@click.option("--for", "lasts", type=duration, metavar="DURATION", help="It ends after 90s, 15m, 2h, 7d.")
 @click.option("--until", metavar="TIME", help="It ends then: 2026-11-29T17:00:00Z.")
 @click.option("--from", "from_", metavar="TIME", help="It begins then.")
 @click.option(
@@ -184,57 +169,6 @@ def _revoke(request: Request, command: RevokeGrant, secret: str | None) -> int:
     else:
         _say(answer)
     return 0
-
-
-@teaching_command(
-    short="what agents ask you to permit, and what is permitted",
-    examples=["counterfoil requests", "counterfoil requests --all", "counterfoil requests --grants"],
-)
-@click.option("--all", "every", is_flag=True, help="Also those that were answered.")
-@click.option("--grants", "of_grants", is_flag=True, help="The grants instead, with their uses.")
-def requests(request: Request, *, every: bool, of_grants: bool) -> int:
-    """List the requests that wait for `counterfoil grant`, oldest first; or the grants."""
-    if of_grants:
-        found = with_journal(request, lambda journal: journal.list_grants())
-        name, headings = "grants", ("grant", "what", "until, uses", "holds")
-        rows = [[line["grant"], _what(line), _limits(line), line["holds"]] for line in found]
-    else:
-        state = None if every else "waiting"
-        found = with_journal(request, lambda journal: journal.list_requests(state=state))
-        name, headings = "requests", ("request", "what", "asked", "why")
-        rows = [
-            [
-                line["request"] if line["request_state"] == "waiting" else _answered(line),
-                _what(line),
-                f"{show.moment(line['asked_at'])} by {line['asked_by']}, {line['asked_for']}",
-                line.get("why", ""),
-            ]
-            for line in found
-        ]
-    if request.as_json:
-        write_json({name: found})
-    elif not found:
-        write("Nothing is waiting." if name == "requests" and not every else f"There are no {name}.")
-    else:
-        write(show.rendered(show.table(*headings, rows=rows)))
-    return 0
-
-
-def _answered(line: Mapping[str, Any]) -> str:
-    return f"{line['request']} ({line['request_state']})"
-
-
-def _what(line: Mapping[str, Any]) -> str:
-    place = f", run {line['run']}" if "run" in line else ""
-    one = f", {line['operation']}" if "operation" in line else ""
-    only = "".join(f", {text}" for text in line.get("constraints", ()))
-    return f"{line['action']} to {line['target']}{place}{one}{only}"
-
-
-def _limits(line: Mapping[str, Any]) -> str:
-    end = show.moment(line.get("expires_at")) or "no end"
-    most = f" of {line['max_uses']}" if "max_uses" in line else ""
-    return f"{end}, {line['uses']}{most} in use"
 
 
 def _question(shown: Mapping[str, Any], command: GrantAuthority) -> str:

@@ -104,9 +104,15 @@ async def _examine_file(journal: "Journal", found: Examination) -> None:
             )
     if facts.get("synchronous") not in (None, "FULL"):
         found.add("commits are not durable: synchronous is not FULL", "use a standard build of SQLite")
-    if facts.get("file_mode") not in (None, "0600"):
+    if int(facts.get("file_mode", "0"), 8) & 0o077:
         found.add(f"others may read it: mode {facts['file_mode']}", f"chmod 600 {facts.get('path')}")
     if "path" in facts:
+        if os.stat(facts["path"]).st_nlink > 1:
+            # SQLite keeps what a crash leaves to be undone beside the name that the file was opened by.
+            found.add(
+                "the file has another name (a hard link): a process that opens it by that one can damage it",
+                f"stop the servers and remove the other name: `find / -samefile {facts['path']}` shows it",
+            )
         place = os.statvfs(facts["path"])
         free = place.f_bavail * place.f_frsize
         if free < _LEAST_FREE_BYTES:

@@ -45,15 +45,14 @@ def runs(request: Request, *, every: bool, limit: int) -> int:
         (
             show_.plain(run["run"]),
             show_.counts(run["counts"]),
-            show_.plain(show_.moment(run["touched_at"])),
-            show_.plain(run.get("finished_as") or "open"),
+            show_.plain(f"{run.get('finished_as') or 'open'}, {show_.moment(run['touched_at'])}"),
         )
         for run in answer["runs"]
     ]
     if not rows:
         write("No runs on record." if every else "No open runs. `counterfoil runs --all` lists the others.")
         return 0
-    write(show_.rendered(show_.table("run", "operations", "touched", "run is", rows=rows, narrow=["run is"])))
+    write(show_.rendered(show_.table("run", "operations", "run is, touched", rows=rows, whole=["run"])))
     if answer["cut"]:
         write(f"More than {limit}: give a larger --limit.")
     if answer.get("changed_meanwhile"):
@@ -165,6 +164,7 @@ def _steps(steps: list[dict[str, Any]]) -> Any:
             for step in steps
         ],
         narrow=["state", "age"],
+        whole=[show_.OPERATION],
     )
 
 
@@ -277,15 +277,15 @@ def find(
     rows = [
         (
             show_.state(step["state"]),
-            show_.plain(step["run"]),
-            show_.name_and_id(step["key"], step["operation"]),
+            show_.name_and_id(step["key"], step["operation"], run=step["run"]),
             _what(step),
         )
         for step in found[:limit]
     ]
+    names = f"run, {show_.OPERATION}"
     write(
         show_.rendered(
-            show_.table("state", "run", show_.OPERATION, "action, target", rows=rows, narrow=["state"]),
+            show_.table("state", names, "action, target", rows=rows, narrow=["state"], whole=[names]),
             *_warnings(found[:limit]),
         )
     )

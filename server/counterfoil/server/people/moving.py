@@ -1,7 +1,6 @@
 """Moves evidence between journals: `export` writes JSON Lines, `import` takes them in."""
 
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from msgspec import to_builtins
 
 from counterfoil.server.opener import open_from
 from counterfoil.server.people import rendering as show
+from counterfoil.server.people.new_file import new_file
 from counterfoil.server.people.output import is_read, tell, write, write_json
 from counterfoil.server.people.request import Request
 from counterfoil.server.people.teaching import teaching_command
@@ -55,12 +55,15 @@ def export(request: Request, *, run: str | None, output: Path | None) -> int:
     """
     if output is None:
         end = anyio.run(_export, request, run, _to_stdout)
+        if not is_read():
+            tell("counterfoil: whoever read this went away: the export is cut")
+            return 1
         if not request.as_json:
             tell(f"counterfoil: {_told(end)}")
-        return 0 if is_read() else 1
+        return 0
     from counterfoil.store.sqlite.files import give_name, refuse_taken, temporary_beside
 
-    target = os.path.abspath(output)
+    target = str(new_file(output, name="--output"))
     refuse_taken(target)
     with temporary_beside(target) as temporary:
         with open(temporary, "w", encoding="ascii") as file:

@@ -115,21 +115,17 @@ def _attempts(answer: Mapping[str, Any]) -> RenderableType | None:
         {
             "#": lambda attempt: show.plain(attempt["attempt"]),
             "outcome": lambda attempt: show.plain(attempt["outcome"]),
-            "granted, ended": lambda attempt: _lines(
+            "granted, ended": lambda attempt: show.lines(
                 f"{show.moment(attempt['granted_at'])} {attempt['granted_as']}",
                 f"{show.moment(attempt['ended_at'])} ended"
                 if "ended_at" in attempt
                 else f"{show.moment(attempt['lease_expires_at'])} end of its lease",
             ),
-            "idempotency key, error": lambda attempt: _lines(
+            "idempotency key, error": lambda attempt: show.lines(
                 attempt.get("idempotency_key"), attempt.get("error")
             ),
         },
     )
-
-
-def _lines(*texts: str | None) -> Text:
-    return Text("\n").join(show.plain(text) for text in texts if text is not None)
 
 
 def _receipts(answer: Mapping[str, Any]) -> RenderableType | None:
@@ -219,7 +215,7 @@ def _rows(entries: Any, columns: Mapping[str, Any]) -> RenderableType | None:
     if not entries:
         return None
     rows = [[give(entry) for give in columns.values()] for entry in entries]
-    return show.table(*columns, rows=rows, narrow=["#", "outcome", "event"])
+    return show.table(*columns, rows=rows, narrow=["#", "outcome"], whole=["reference"], indent=show.INDENT)
 
 
 def _body(name: str, body: Mapping[str, Any]) -> RenderableType:

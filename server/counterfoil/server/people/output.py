@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 from counterfoil.store.domain.untrusted import escape_untrusted
 
-__all__ = ["as_json_text", "is_read", "prepare_streams", "tell", "write", "write_json"]
+__all__ = ["AnswerLost", "as_json_text", "is_read", "prepare_streams", "tell", "write", "write_json"]
 
 _LONGEST_LINE = 4_000
 
@@ -16,8 +16,18 @@ _gone: list[TextIO] = []
 """The streams that nobody reads any more."""
 
 
+class AnswerLost(Exception):
+    """What was to be written to stdout could not be, though somebody may be waiting for it."""
+
+
 def prepare_streams() -> None:
-    """Let the standard streams write any character, escaped where their encoding has none for it."""
+    """Let the standard streams write any character, escaped where their encoding has none for it.
+
+    One that was closed before the command began is one that nobody reads.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - as long as we run
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -25,12 +35,19 @@ def prepare_streams() -> None:
 
 
 def write(text: str) -> None:
-    """Write `text` and a line break to stdout; a reader that has gone away is no error."""
+    """Write `text` and a line break to stdout; a reader that has gone away is no error.
+
+    Raises:
+        AnswerLost: it cannot be written, say because the disk is full.
+    """
     try:
         sys.stdout.write(text.rstrip("\n") + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
         _silence(sys.stdout)
+    except OSError as error:
+        _silence(sys.stdout)
+        raise AnswerLost(error.strerror or type(error).__name__) from error
 
 
 def is_read() -> bool:

@@ -17,15 +17,18 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from counterfoil.server.people.column_widths import column_widths
 from counterfoil.store.domain.untrusted import escape_untrusted
 
 __all__ = [
+    "INDENT",
     "OPERATION",
     "age",
     "counted",
     "counts",
     "facts",
     "indented",
+    "lines",
     "moment",
     "name_and_id",
     "plain",
@@ -39,7 +42,15 @@ __all__ = [
 OPERATION = "key, operation"
 """The heading of a column of `name_and_id`."""
 
-_ID_CHARACTERS = 23
+_GAP = 3
+"""Between two columns."""
+
+_RULE = "─"
+"""What the line below the headings is made of; escaped for a stdout without it, it would be six as long."""
+
+INDENT = 2
+"""By how much `indented` moves a part to the right."""
+
 _NARROWEST = 60
 _LONGEST = 2_000
 
@@ -86,7 +97,16 @@ def rendered(*parts: RenderableType) -> str:
         legacy_windows=False,
     )
     console.print(Group(*parts))
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+    shown = "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+    return shown if _can_write(_RULE) else shown.replace(_RULE, "-")
+
+
+def _can_write(character: str) -> bool:
+    try:
+        character.encode(sys.stdout.encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
 
 
 def plain(value: Any, style: str = "") -> Text:
@@ -111,20 +131,30 @@ def counts(by_state: Mapping[str, int]) -> Text:
     return Text(", ").join(parts) if parts else Text("none")
 
 
-def table(*headings: str, rows: Iterable[Sequence[Text | str]], narrow: Sequence[str] = ()) -> Table:
-    """Make a table whose cells fold instead of being cut.
+def table(
+    *headings: str,
+    rows: Iterable[Sequence[Text | str]],
+    narrow: Sequence[str] = (),
+    whole: Sequence[str] = (),
+    indent: int = 0,
+) -> Table:
+    """Make a table whose cells fold instead of being cut; `column_widths` says what is kept on one line.
 
-    Columns named in `narrow` never fold, and the column `OPERATION` only beyond an operation's id.
+    `narrow` and `whole` name columns; `indent` is by how much the table is to be moved to the right.
     """
     cells = [[cell if isinstance(cell, Text) else plain(cell) for cell in row] for row in rows]
+    widths = column_widths(
+        [
+            [heading, *(line for row in cells for line in row[index].plain.split("\n"))]
+            for index, heading in enumerate(headings)
+        ],
+        room=_width() - indent - _GAP * (len(headings) - 1),
+        narrow=[headings.index(name) for name in narrow if name in headings],
+        whole=[headings.index(name) for name in whole if name in headings],
+    )
     made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for index, heading in enumerate(headings):
-        width = None
-        if heading == OPERATION:
-            # No min_width: rich forgets it while it makes room, and then cuts what stands to the right.
-            longest = max((line.cell_len for row in cells for line in row[index].split("\n")), default=0)
-            width = max(_ID_CHARACTERS, min(longest, _width() // 3))
-        made.add_column(Text(heading), overflow="fold", no_wrap=heading in narrow, width=width)
+    for heading, width in zip(headings, widths, strict=True):
+        made.add_column(Text(heading), overflow="fold", width=width)
     for row in cells:
         made.add_row(*row)
     return made
@@ -147,12 +177,18 @@ def facts(pairs: Iterable[tuple[str, Text | str | None]]) -> Table:
 
 def indented(part: RenderableType) -> RenderableType:
     """Move a part to the right, below its heading."""
-    return Padding(part, (0, 0, 0, 2))
+    return Padding(part, (0, 0, 0, INDENT))
 
 
-def name_and_id(name: str, operation: str) -> Text:
-    """Show a key with the operation's id below it, each whole, so that both can be copied."""
-    return Text.assemble(plain(name), "\n", plain(operation, "bright_black"))
+def name_and_id(name: str, operation: str, *, run: str | None = None) -> Text:
+    """Show a key with the operation's id below it, and the run above it where it is named."""
+    above = () if run is None else (plain(run), "\n")
+    return Text.assemble(*above, plain(name), "\n", plain(operation, "bright_black"))
+
+
+def lines(*texts: str | None) -> Text:
+    """Show texts one below the other; what is missing is left out."""
+    return Text("\n").join(plain(text) for text in texts if text is not None)
 
 
 def moment(rfc3339: str | None) -> str | None:

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
+from counterfoil.server.people.output import write
 from counterfoil.server.people.request import Request
 
 __all__ = ["TeachingCommand", "TeachingGroup", "teaching_command", "with_settings"]
@@ -16,7 +17,18 @@ class SettingOption(click.Option):
     """An option that every command takes, before the command's name or after it."""
 
 
-class TeachingCommand(click.Command):
+class _Helped(click.Command):
+    """A command whose help is written like every other answer."""
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        """Give the option that shows the help."""
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.callback = _show_help
+        return option
+
+
+class TeachingCommand(_Helped):
     """A command whose help ends in examples."""
 
     def __init__(self, *arguments: Any, examples: Sequence[str] = (), **rest: Any) -> None:
@@ -32,7 +44,7 @@ class TeachingCommand(click.Command):
         _write_examples(self.examples, formatter)
 
 
-class TeachingGroup(click.Group):
+class TeachingGroup(_Helped, click.Group):
     """The whole command line; `sections` are its commands under headings, each with one example."""
 
     command_class = TeachingCommand
@@ -61,6 +73,12 @@ class TeachingGroup(click.Group):
         _write_examples(self.examples, formatter)
         with formatter.section("Exit codes"):
             formatter.write_text("0 done · 1 refused or found wanting · 2 usage · 3 journal unavailable")
+
+
+def _show_help(context: click.Context, _: click.Parameter, is_wanted: bool) -> None:
+    if is_wanted and not context.resilient_parsing:
+        write(context.get_help())
+        context.exit()
 
 
 def _write_options(command: click.Command, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -6,8 +6,10 @@ import click
 
 from counterfoil.server.bearer_tokens import new_bearer_token, token_digest
 from counterfoil.server.people import rendering as show
-from counterfoil.server.people.granting import Duration, with_journal
+from counterfoil.server.people.durations import duration
+from counterfoil.server.people.granting import with_journal
 from counterfoil.server.people.output import tell, write, write_json
+from counterfoil.server.people.permissions import told_of_damage
 from counterfoil.server.people.person import (
     SECRET_FILE_VARIABLE,
     answers_at_terminal,
@@ -64,7 +66,7 @@ def token() -> None:
     type=click.Choice([*_SHORT, *SCOPES]),
     help="read, write, or approve (its client's user may answer for a person). May be repeated.",
 )
-@click.option("--for", "lasts", type=Duration(), metavar="DURATION", help="It ends after 90s, 15m, 2h, 7d.")
+@click.option("--for", "lasts", type=duration, metavar="DURATION", help="It ends after 90s, 15m, 2h, 7d.")
 @_secret_file
 def new(
     request: Request,
@@ -111,13 +113,16 @@ def new(
 
 @teaching_command(short="what tokens there are", examples=["counterfoil token list --namespace team"])
 def list_(request: Request) -> int:
-    """List the tokens of the namespace, oldest first, and whether each counts."""
+    """List the tokens of the namespace, oldest first, and whether each counts.
+
+    Exit code 1: there is one that cannot be read; it counts for nobody.
+    """
     found = with_journal(request, lambda journal: journal.list_tokens())
     if request.as_json:
         write_json({"tokens": found})
-        return 0
-    write(show.rendered(_table(found)) if found else "This namespace has no tokens.")
-    return 0
+    else:
+        write(show.rendered(_table(found)) if found else "This namespace has no tokens.")
+    return told_of_damage(found, is_told=not request.as_json)
 
 
 @teaching_command(
@@ -158,21 +163,22 @@ def _is_person(request: Request, secret_file: str | None, question: str, accepte
 
 def _table(lines: list[dict[str, Any]]) -> Any:
     return show.table(
-        "TOKEN",
-        "NAME",
-        "SCOPES",
-        "UNTIL",
-        "COUNTS",
+        "token",
+        "name",
+        "scopes",
+        "until",
+        "counts",
         rows=[
             [
                 line["token"],
-                line["name"],
-                " ".join(scope.partition(":")[2] or scope for scope in line["scopes"]),
-                show.moment(line.get("expires_at")) or "no end",
+                line.get("name", "?"),
+                " ".join(scope.partition(":")[2] or scope for scope in line.get("scopes", ())),
+                "?" if line.get("damaged") else show.moment(line.get("expires_at")) or "no end",
                 line["holds"],
             ]
             for line in lines
         ],
+        whole=["name"],
     )
 
 

@@ -64,7 +64,7 @@ async def _tail(request: Request, run: str | None, number: int, follow: bool) ->
         if not follow:
             if request.as_json:
                 write_json({"events": shown})
-            else:
+            elif shown or not events:
                 _say(shown)
             return
         _say_each(request, shown)

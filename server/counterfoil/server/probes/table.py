@@ -168,7 +168,7 @@ class ProbeTable:
             ProbeProblem: an unknown key, with the nearest known one.
         """
         for key in self._values:
-            near = difflib.get_close_matches(key, self._known, n=1, cutoff=0.5)
+            near = difflib.get_close_matches(key, self._known, n=1, cutoff=0.51)
             hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(self._known)}"
             raise self.problem(key, f"it is not known{hint}")
 

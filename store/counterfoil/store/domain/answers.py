@@ -11,7 +11,16 @@ from msgspec import Struct, field
 from counterfoil.store.domain.events import Event, EventKind
 from counterfoil.store.domain.model import Finding, Operation, State
 
-__all__ = ["FINDING_KEPT", "GUIDANCE", "HOLD_ENDED", "NOT_HELD", "Verdict", "guidance_for", "skip_reason"]
+__all__ = [
+    "FINDING_KEPT",
+    "GUIDANCE",
+    "HOLD_ENDED",
+    "NOT_HELD",
+    "TWIN_IN_QUESTION",
+    "Verdict",
+    "guidance_for",
+    "skip_reason",
+]
 
 RECORDED: Mapping[State, str] = {
     State.PLANNED: "Recorded. Nothing was attempted yet: begin_operation when it is to be done.",
@@ -29,6 +38,10 @@ HOLD_ENDED = (
 NOT_HELD = "Nobody holds this run: nothing was changed."
 FINDING_KEPT = (
     "The receipt is on file already; the finding is kept beside it, and the state is unchanged. Go on."
+)
+TWIN_IN_QUESTION = (
+    "This very effect is on file under another key, and whether it happened is in question: do not perform "
+    "it. No distinct_from sets it aside: use that key (see duplicates), and reconcile it first."
 )
 
 
@@ -97,8 +110,8 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
     "record_receipt.",
     ("skip", "cancelled"): "Cancelled: do not perform it.",
     ("skip", "compensated"): "It happened and was undone: do not perform it.",
-    ("wait", "lease_held"): "Another session holds the attempt and may be performing it: do not perform it. "
-    "Ask again at retry_at.",
+    ("wait", "lease_held"): "A live attempt may be performing it: do not perform it. Ask again at retry_at; "
+    "if the attempt is your own, record its receipt or failure first.",
     (
         "wait",
         "lease_held_by_you",
@@ -110,7 +123,8 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
         "settling",
     ): "Too early for an empty look to count: it is kept. At retry_at call check_operation, look "
     "again, and call reconcile_operation with the as_of of that check.",
-    ("wait", "dependency"): "Another step goes first. Do not perform this one yet.",
+    ("wait", "dependency"): "Another step goes first (see waits_for): do not perform this one yet; begin it "
+    "once that has succeeded.",
     ("wait", "backoff"): "The last failure asked for a pause: begin again at retry_at.",
     ("wait", "run_held"): "Another live session works on this run: ask again at retry_at. If that session is "
     "gone, a person can end its hold (counterfoil release).",
@@ -129,29 +143,37 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
     (
         "reconcile",
         "receipt_too_weak",
-    ): "Kept, but it does not prove the effect: bring the performing system's own "
+    ): "Kept, but it does not prove the effect: do not perform it again. Bring the performing system's own "
     "reference as external_id (message id, commit hash, transaction id), or look it up and reconcile. If "
     "that is what you brought, this action needs stronger evidence than an agent's word: tell a person.",
     (
         "reconcile",
         "foreign_receipt",
     ): "Kept, but it proves nothing here: it is older than this operation or belongs "
-    "to another one. Look for this operation's own effect and reconcile.",
+    "to another one. Do not perform it again; look for this operation's own effect and reconcile.",
     (
         "ask",
         "authority_required",
-    ): "A person must permit this first: do not perform it. Call request_authority with "
-    "this operation, or tell the person, who permits it with `counterfoil grant`; never grant it yourself.",
+    ): "A person must permit this first: do not perform it, and never grant it yourself. Tell them, once, by "
+    "request_authority where that tool is offered; a request that waits or was declined is not made again: "
+    "they permit it with `counterfoil grant`.",
     (
         "ask",
         "authority_expired",
     ): "The permission no longer holds (see grants and drift): do not perform it. A person "
-    "must renew it: request_authority asks, `counterfoil grant` gives.",
-    ("ask", "drift"): "What this rests on has changed: a person must decide.",
+    "must renew it: tell them, once, by request_authority where that tool is offered; `counterfoil grant` "
+    "gives.",
+    (
+        "ask",
+        "drift",
+    ): "What this rests on has changed in a part that blocks (see drift): do not perform it. A "
+    "person must decide: tell them, once, by request_authority where that tool is offered; `counterfoil "
+    "grant` permits it.",
     (
         "ask",
         "attempts_exhausted",
-    ): "No attempt is left, or the failure was final: tell the person, who decides.",
+    ): "No attempt is left, or the failure was final: do not perform it. A person may permit one more: tell "
+    "them, once, by request_authority where that tool is offered; `counterfoil grant` permits it.",
     (
         "ask",
         "history_gap",
@@ -167,7 +189,8 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
         "unresolved",
     ): "Looking has not settled whether it happened: do not perform it; a person must decide "
     "(counterfoil reconcile).",
-    ("ask", "dependency_unmet"): "A step that this one needs can no longer succeed: a person must decide.",
+    ("ask", "dependency_unmet"): "A step that this one needs can no longer succeed (see waits_for): do not "
+    "perform it; a person must decide.",
     (
         "stop",
         "identity_conflict",
@@ -180,18 +203,28 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
     "perform it. Use that key; or, if it really is another effect, begin with distinct_from naming its id.",
     ("stop", "superseded"): "This attempt or call is no longer the current one: do not perform it. Call "
     "check_operation; to try again begin with a new call_id.",
-    ("stop", "run_finished"): "The run is finished: nothing new is begun in it.",
-    ("stop", "unmet"): "What this call presupposes does not hold: nothing was changed. See state, unmet or "
-    "unmet_criteria.",
+    (
+        "stop",
+        "run_finished",
+    ): "The run is finished: nothing new is begun in it, so do not perform it. One that "
+    "finished as failed is taken up again by begin_run; otherwise tell the person.",
+    ("stop", "unmet"): "What this call presupposes does not hold: nothing was changed, and do not perform "
+    "what it was for. warnings, unmet and unmet_criteria say what is missing.",
     ("continue", "recorded"): "Recorded. Go on according to state.",
     ("continue", "duplicate"): "Already on file: nothing changed. Go on.",
     ("continue", "claimed"): "Kept as a claim beside what is on record; the state is unchanged.",
-    ("continue", "started"): "Started.",
+    (
+        "continue",
+        "started",
+    ): "Started: follow each step's next; only a begin that answers perform lets you act.",
     (
         "continue",
         "resumed",
     ): "Resumed: follow each step's next; only a begin that answers perform lets you act.",
-    ("continue", "finished"): "Finished.",
+    (
+        "continue",
+        "finished",
+    ): "Finished. What warnings name is still open: receipts and findings stay welcome.",
     (
         "continue",
         "listed",
@@ -199,7 +232,7 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
     (
         "continue",
         "no_history",
-    ): "The journal knows nothing under this name. That proves nothing about the world: if "
+    ): "The journal has nothing of this on record. That proves nothing about the world: if "
     "work may have been done elsewhere or under another name, look before you act.",
 }
 

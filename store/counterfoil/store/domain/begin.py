@@ -22,7 +22,14 @@ from counterfoil.store.domain.model import (
     State,
     Terms,
 )
-from counterfoil.store.domain.outlook import NO_BARRIERS, Barriers, Outlook, attempts_used_up, gate
+from counterfoil.store.domain.outlook import (
+    NO_BARRIERS,
+    Barriers,
+    Outlook,
+    attempts_used_up,
+    gate,
+    nothing_to_undo,
+)
 from counterfoil.store.domain.states import (
     current_generation,
     deadline_at,
@@ -103,13 +110,10 @@ def decide_begin(given: BeginGiven, facts: BeginFacts, situation: Situation) -> 
     elif operation.takes and draft.before is State.PLANNED:
         # Its plan said the whole of it beside look-alikes: they stop nothing. No plan says what it undoes.
         lookalikes = _lookalikes(given, facts, situation)
-        stopping = [alike for alike in lookalikes if alike.same == "compensates" and alike.stops]
-        if stopping and operation.compensates is None:
-            return draft.answer("stop", "possible_duplicate", fields={"duplicates": stopping})
     mentioned = tuple(f"{lookalike.operation.id} has the same {lookalike.same}" for lookalike in lookalikes)
     if operation is None:
-        if given.compensates is not None and not _may_compensate(facts.original, draft.now):
-            return draft.answer("stop", "unmet")
+        if given.compensates is not None and (why := nothing_to_undo(facts.original, draft.now)):
+            return draft.answer("stop", "unmet", warnings=why)
         draft.create(
             Creation(
                 id=given.id,
@@ -127,7 +131,14 @@ def decide_begin(given: BeginGiven, facts: BeginFacts, situation: Situation) -> 
         if _conflicts(operation, given.description, is_same_but_for_secrets=facts.is_same_but_for_secrets):
             return draft.answer("stop", "identity_conflict", fields={"conflict": True})
         if draft.before.is_settled:
-            return draft.verdict(Command.BEGIN, "free")
+            return draft.verdict(Command.BEGIN, "free", warnings=_undoing_not_taken(operation, given))
+        if _becomes_an_undoing(operation, given, draft.before):
+            alike = _lookalikes(given, facts, situation)
+            stopping = [other for other in alike if other.same == "compensates" and other.stops]
+            if stopping:
+                return draft.answer("stop", "possible_duplicate", fields={"duplicates": stopping})
+            if why := nothing_to_undo(facts.original, draft.now):
+                return draft.answer("stop", "unmet", warnings=why)
         if draft.before in (State.PLANNED, State.FAILED):
             arrived = find_arrived(
                 _newcomer(operation, given, facts, situation),
@@ -159,7 +170,9 @@ def _newcomer(
         run=given.run,
         description=given.description if operation is None or operation.takes else operation.description,
         distinct_from=(*given.distinct_from, *(() if operation is None else operation.distinct_from)),
-        compensates=given.compensates or (None if operation is None else operation.compensates),
+        compensates=given.compensates
+        if operation is None or operation.compensates is None
+        else operation.compensates,
         party=situation.party,
         compacted_at=facts.compacted_at,
     )
@@ -192,29 +205,51 @@ def _conflicts(operation: Operation, given: Description, *, is_same_but_for_secr
     )
 
 
-def _may_compensate(original: Operation | None, now: int) -> bool:
-    return original is not None and state_of(original, now) is State.SUCCEEDED
+def _becomes_an_undoing(operation: Operation, given: BeginGiven, state: State) -> bool:
+    """Tell whether this begin is the first to say what it undoes, of what cannot have happened yet."""
+    return (
+        operation.compensates is None
+        and given.compensates is not None
+        and state in (State.PLANNED, State.FAILED)
+    )
+
+
+def _undoing_not_taken(operation: Operation, given: BeginGiven) -> tuple[str, ...]:
+    """Say that the success of this operation does not count as the undoing that the caller means."""
+    if given.compensates in (None, operation.compensates):
+        return ()
+    if operation.compensates is not None:
+        return (_UNDOES_ANOTHER,)
+    return (_UNDOES_NOTHING,)
+
+
+_UNDOES_ANOTHER = "compensates: not taken, this is on record as the undoing of another operation"
+_UNDOES_NOTHING = (
+    "compensates: not taken, what was begun without it may have happened; if it did undo that, call "
+    "reconcile_operation with finding compensated for the operation that was undone"
+)
 
 
 def _take(draft: Draft, given: BeginGiven, situation: Situation) -> None:
     """Write down what was left out; a payload on record stays."""
     operation = draft.operation
-    recorded, fuller = operation.description, given.description
-    if not _may_take(operation, draft.before):
-        return
-    if recorded.payload_digest is not None:
-        fuller = replace(
-            fuller,
-            payload_digest=recorded.payload_digest,
-            payload_keyed=recorded.payload_keyed,
-            payload_redacted=recorded.payload_redacted,
-        )
-    compensates = operation.compensates or given.compensates
-    if fuller != recorded or compensates != operation.compensates or operation.began is None:
+    recorded = fuller = operation.description
+    may_take = _may_take(operation, draft.before)
+    if may_take:
+        fuller = given.description
+        if recorded.payload_digest is not None:
+            fuller = replace(
+                fuller,
+                payload_digest=recorded.payload_digest,
+                payload_keyed=recorded.payload_keyed,
+                payload_redacted=recorded.payload_redacted,
+            )
+    is_undoing = _becomes_an_undoing(operation, given, draft.before)
+    if fuller != recorded or is_undoing or (may_take and operation.began is None):
         draft.add(
             EventKind.DESCRIPTION_TAKEN,
             description=to_data(fuller),
-            compensates=compensates,
+            compensates=operation.compensates or given.compensates,
             began=to_data(situation.party),
         )
 
@@ -227,7 +262,7 @@ def _merge(draft: Draft, given: BeginGiven, facts: BeginFacts, situation: Situat
     covered = facts.others if "*" in given.distinct_from else ()
     settled = [other.id for other in covered if state_of(other, draft.now).is_settled]
     distinct = _new((*given.distinct_from, *settled), (*operation.distinct_from, "*", operation.id))
-    depends_on = _new(given.depends_on, operation.depends_on) if operation.takes else ()
+    depends_on = _new(given.depends_on, operation.depends_on)
     satisfies = _new(given.satisfies, operation.satisfies)
     if distinct or depends_on or satisfies:
         draft.add(
@@ -251,7 +286,7 @@ def _permit(
     newest = operation.newest
     authority = NO_AUTHORITY if facts.authority is None else weigh(operation, facts.authority, now=now)
     barriers = authority.lifted(facts.barriers, gap_at=facts.gap_at)
-    warnings += authority.warnings
+    warnings += authority.warnings + _undoing_not_taken(operation, given)
     repeatable = (
         is_repeatable(operation, now, policy)
         and _can_reproduce(operation, given.description)
@@ -287,8 +322,8 @@ def _permit(
     if draft.state is State.IN_DOUBT and not repeatable:
         row = "unresolved" if is_unresolved(operation) else "free"
         return draft.verdict(Command.BEGIN, row, warnings=warnings)
-    if operation.compensates is not None and not _may_compensate(facts.original, now):
-        return draft.answer("stop", "unmet", warnings=warnings)
+    if operation.compensates is not None and (why := nothing_to_undo(facts.original, now)):
+        return draft.answer("stop", "unmet", warnings=(*why, *warnings))
     stands_between = gate(
         operation,
         now=now,
@@ -310,6 +345,8 @@ def _wait_or_ask(
 ) -> Verdict:
     """Leave the operation as it is, and remember under which context a person has to be asked."""
     fields: dict[str, Any] = {} if outlook.retry_at is None else {"retry_at": outlook.retry_at}
+    if outlook.waits_for:
+        fields["waits_for"] = outlook.waits_for
     if outlook.next == "ask":
         fields["authority"] = authority
         is_new = today is not None and today != draft.operation.asked_context

@@ -1,4 +1,4 @@
-"""close_operation, and what the success of a compensating operation does to the one that it undoes."""
+"""close_operation, and what the success of a compensating operation, or its denial, does to the original."""
 
 from msgspec import Struct
 
@@ -9,7 +9,7 @@ from counterfoil.store.domain.model import DisputeKind, Operation, State
 from counterfoil.store.domain.states import live_attempt
 from counterfoil.store.domain.table import Command
 
-__all__ = ["CloseFacts", "compensate", "decide_close"]
+__all__ = ["CloseFacts", "compensate", "count_as_done_again", "decide_close"]
 
 
 class CloseFacts(Struct, frozen=True, kw_only=True):
@@ -46,7 +46,19 @@ def decide_close(operation: Operation, given: CloseFacts, situation: Situation) 
         )
     elif state is State.DISPUTED and situation.is_person:
         return draft.answer("wait", "lease_held")
-    return draft.verdict(Command.CLOSE, row)
+    return draft.verdict(Command.CLOSE, row, warnings=_instead(operation, given.outcome, state))
+
+
+def _instead(operation: Operation, outcome: State, state: State) -> tuple[str, ...]:
+    """Say what is done where a decision is refused."""
+    if state is State.SUCCEEDED:
+        return (
+            "what succeeded is not closed but undone: begin_operation under a key of its own, with "
+            f"compensates: {operation.id}",
+        )
+    if state is State.PLANNED and outcome is State.TIMED_OUT:
+        return ("what was never attempted cannot time out: close it as cancelled",)
+    return ()
 
 
 def _takes_effect(row: str, state: State, *, has_live: bool) -> bool:
@@ -83,4 +95,19 @@ def compensate(original: Operation, situation: Situation, *, by: str) -> tuple[E
     if dispute is not None:
         draft.add(EventKind.DISPUTE_CLOSED, by="compensated")
     draft.add(EventKind.DECIDED, outcome=State.COMPENSATED.value, by="compensation", reason=by)
+    return draft.events
+
+
+def count_as_done_again(original: Operation, situation: Situation, *, by: str) -> tuple[Event, ...]:
+    """Give the events by which an operation is no longer undone, once a person denied the undoing `by`.
+
+    Only where a receipt of the effect stands: what was given up before it was undone is not opened by this.
+    """
+    decision = original.decision
+    if decision is None or (decision.outcome, decision.reason) != (State.COMPENSATED, by):
+        return ()
+    draft = Draft(original, operation_id=original.id, situation=situation)
+    if draft.operation.dispute is not None or not draft.operation.standing:
+        return ()
+    draft.add(EventKind.DECISION_WITHDRAWN, by="person")
     return draft.events

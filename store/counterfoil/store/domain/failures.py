@@ -95,13 +95,29 @@ def decide_failure(operation: Operation, given: FailureFacts, situation: Situati
         return draft.verdict(Command.FAILURE, "older")
     if newest.holder is None or not newest.holder.is_holder(situation.party):
         _claim(draft, given, situation)
-        return draft.verdict(Command.FAILURE, "another_caller")
+        return draft.verdict(Command.FAILURE, "another_caller", warnings=_if_open(draft, _NOT_ITS_HOLDER))
     if given.effect == "none" and is_evidence_of_no_effect(given.evidence, attempt=newest.number):
         return _without_effect(draft, given, newest)
     row = "unknown" if given.effect == "unknown" else "none_without_evidence"
     if draft.before in (State.IN_PROGRESS, State.IN_DOUBT, State.DISPUTED):
         _end(draft, given, newest, Outcome.UNKNOWN)
-    return draft.verdict(Command.FAILURE, row)
+    warnings = () if given.effect == "unknown" else _if_open(draft, _NO_EVIDENCE)
+    return draft.verdict(Command.FAILURE, row, warnings=warnings)
+
+
+_NOT_ITS_HOLDER = (
+    "this caller is not known as the holder of the attempt (the same conversation, or connection): what it "
+    "says is kept as a claim"
+)
+_NO_EVIDENCE = (
+    "effect none is taken as unknown: it counts only with evidence that the request was refused before any "
+    "effect or never sent; a status of 5xx is none, nor is 408, 409, 425 or 429 on any attempt but the first"
+)
+
+
+def _if_open(draft: Draft, warning: str) -> tuple[str, ...]:
+    """Warn only where the word would have mattered."""
+    return (warning,) if draft.before in (State.IN_PROGRESS, State.IN_DOUBT) else ()
 
 
 def _without_effect(draft: Draft, given: FailureFacts, newest: Attempt) -> Verdict:
@@ -110,8 +126,13 @@ def _without_effect(draft: Draft, given: FailureFacts, newest: Attempt) -> Verdi
     others = [
         attempt for attempt in unknown_attempts(draft.operation, draft.now) if attempt.number != newest.number
     ]
-    row = "none_while_another_is_unknown" if others else "none_with_evidence"
-    return draft.verdict(Command.FAILURE, row)
+    if others:
+        return draft.verdict(Command.FAILURE, "none_while_another_is_unknown")
+    ended = draft.operation.newest
+    pause_until = None if ended is None or draft.state is not State.FAILED else ended.retry_at
+    is_paused = pause_until is not None and draft.now < pause_until
+    fields = {"retry_at": pause_until} if is_paused else {}
+    return draft.verdict(Command.FAILURE, "none_with_evidence", fields=fields)
 
 
 def _end(draft: Draft, given: FailureFacts, newest: Attempt, outcome: Outcome) -> None:

@@ -13,7 +13,15 @@ from counterfoil.store.domain.model import Description, Operation, Party, State
 from counterfoil.store.domain.names import targets_overlap
 from counterfoil.store.domain.states import Policy, state_of
 
-__all__ = ["Lookalike", "Newcomer", "Suspects", "find_arrived", "find_lookalikes", "is_of_conversation"]
+__all__ = [
+    "Lookalike",
+    "Newcomer",
+    "Suspects",
+    "cannot_be_set_aside",
+    "find_arrived",
+    "find_lookalikes",
+    "is_of_conversation",
+]
 
 _CANNOT_BE_SET_ASIDE = frozenset((State.IN_DOUBT, State.DISPUTED))
 
@@ -56,7 +64,7 @@ def find_lookalikes(
             )
         elif newcomer.compensates == other.id or other.compensates == newcomer.id:
             found.append(Lookalike(operation=other, same=same, stops=False))
-        elif same == "fingerprint" and state_of(other, now) in _CANNOT_BE_SET_ASIDE:
+        elif cannot_be_set_aside(other, same, now):
             found.append(Lookalike(operation=other, same=same, stops=True))
         elif not _is_told_apart(newcomer, other, now):
             found.append(
@@ -67,6 +75,11 @@ def find_lookalikes(
                 )
             )
     return tuple(found)
+
+
+def cannot_be_set_aside(other: Operation, same: str, now: Instant) -> bool:
+    """Tell whether the very same effect is in question elsewhere: that is settled first, whatever is said."""
+    return same == "fingerprint" and state_of(other, now) in _CANNOT_BE_SET_ASIDE
 
 
 def find_arrived(

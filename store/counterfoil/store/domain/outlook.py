@@ -9,17 +9,30 @@ from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.model import Operation, Party, Repeat, Run, State
 from counterfoil.store.domain.states import Policy, is_repeatable, is_unresolved, live_attempt, state_of
 
-__all__ = ["NO_BARRIERS", "Barriers", "Outlook", "attempts_used_up", "gate", "is_misled", "outlook"]
+__all__ = [
+    "NO_BARRIERS",
+    "Barriers",
+    "Outlook",
+    "attempts_used_up",
+    "gate",
+    "is_misled",
+    "nothing_to_undo",
+    "outlook",
+]
 
 _CANNOT_SUCCEED = frozenset((State.TIMED_OUT, State.CANCELLED, State.COMPENSATED))
 
 
 class Outlook(Struct, frozen=True, kw_only=True):
-    """A verb, its reason, and when to ask again where that is known."""
+    """A verb, its reason, and when to ask again where that is known.
+
+    `waits_for` are the keys of the steps that have to succeed first, or no longer can, where that is why.
+    """
 
     next: str
     reason: str
     retry_at: Instant | None = None
+    waits_for: tuple[str, ...] = ()
 
 
 class Barriers(Struct, frozen=True, kw_only=True):
@@ -27,6 +40,7 @@ class Barriers(Struct, frozen=True, kw_only=True):
 
     `authority` is the reason of the `ask`; `more_attempts` is how many a person permitted beyond the limit
     that no attempt was made under yet. `is_unreadable`: what the rest is weighed upon is damaged.
+    `nothing_to_undo` says why an undoing has nothing to undo, or not yet.
     """
 
     has_history_gap: bool = False
@@ -34,6 +48,7 @@ class Barriers(Struct, frozen=True, kw_only=True):
     authority: str | None = None
     more_attempts: int = 0
     is_unreadable: bool = False
+    nothing_to_undo: tuple[str, ...] = ()
 
 
 NO_BARRIERS = Barriers()
@@ -78,6 +93,8 @@ def outlook(
         if is_unresolved(operation):
             return Outlook(next="ask", reason="unresolved")
         return Outlook(next="reconcile", reason="in_doubt")
+    if barriers.nothing_to_undo:
+        return Outlook(next="stop", reason="unmet")
     barred = gate(operation, now=now, run=run, dependencies=dependencies, barriers=barriers)
     if barred is None and barriers.is_unreadable:
         # A begin would be refused, and nobody can tell what it would have been weighed upon.
@@ -98,10 +115,12 @@ def gate(
         return Outlook(next="stop", reason="run_finished")
     if barriers.has_history_gap:
         return Outlook(next="ask", reason="history_gap")
-    if any(_cannot_succeed(key, now, dependencies, frozenset()) for key in operation.depends_on):
-        return Outlook(next="ask", reason="dependency_unmet")
-    if not all(_has_succeeded(dependencies.get(key), now) for key in operation.depends_on):
-        return Outlook(next="wait", reason="dependency")
+    lost = tuple(key for key in operation.depends_on if _cannot_succeed(key, now, dependencies, frozenset()))
+    if lost:
+        return Outlook(next="ask", reason="dependency_unmet", waits_for=lost)
+    missing = tuple(key for key in operation.depends_on if not _has_succeeded(dependencies.get(key), now))
+    if missing:
+        return Outlook(next="wait", reason="dependency", waits_for=missing)
     if barriers.is_blocked_by_drift:
         return Outlook(next="ask", reason="drift")
     if barriers.authority is not None:
@@ -154,6 +173,16 @@ def is_misled(operation: Operation, by_key: Mapping[str, Operation]) -> bool:
 def _has_succeeded(operation: Operation | None, now: Instant) -> bool:
     """Tell whether a step that is waited for is done; one whose rows are damaged (None) is not."""
     return operation is not None and state_of(operation, now) is State.SUCCEEDED
+
+
+def nothing_to_undo(original: Operation | None, now: Instant) -> tuple[str, ...]:
+    """Say why an undoing has nothing to undo, or not yet; nothing where it has."""
+    if original is None:
+        return ("what compensates names is not on record",)
+    state = state_of(original, now)
+    if state is State.SUCCEEDED:
+        return ()
+    return (f"only what succeeded is undone, and {original.id} is {state.value}",)
 
 
 def attempts_used_up(operation: Operation, barriers: Barriers = NO_BARRIERS) -> bool:

@@ -20,7 +20,8 @@ class Step(Struct, frozen=True, kw_only=True):
     """One operation as the plan shows it. `rank` and position give its place in the plan.
 
     `duplicates` are what it may be a second one of, where that stops it. `is_unreadable`: the context that
-    it was made under, or what its authority is weighed upon, is damaged.
+    it was made under, or what its authority is weighed upon, is damaged. `warnings` say why there is
+    nothing to undo.
     """
 
     operation: Operation
@@ -29,6 +30,7 @@ class Step(Struct, frozen=True, kw_only=True):
     authority: Authority = NO_AUTHORITY
     duplicates: tuple[Lookalike, ...] = ()
     is_unreadable: bool = False
+    warnings: tuple[str, ...] = ()
 
     @property
     def rank(self) -> int:
@@ -87,6 +89,7 @@ def make_steps(
             authority=(authorities or {}).get(operation.id, NO_AUTHORITY),
             duplicates=arrived[operation.id],
             is_unreadable=barriers(operation).is_unreadable,
+            warnings=barriers(operation).nothing_to_undo,
         )
         for operation in operations
     ]

@@ -12,6 +12,7 @@ from counterfoil.store.domain.model import (
     Attempt,
     DisputeKind,
     Operation,
+    Party,
     Receipt,
     Repeat,
     State,
@@ -20,7 +21,15 @@ from counterfoil.store.domain.states import CLOCK_TOLERANCE, live_attempt, since
 from counterfoil.store.domain.table import Command
 from counterfoil.store.domain.terms import at_attempt
 
-__all__ = ["ReceiptFacts", "classify", "decide_receipt", "make_receipt", "open_dispute", "store_receipt"]
+__all__ = [
+    "ReceiptFacts",
+    "classify",
+    "decide_receipt",
+    "make_receipt",
+    "open_dispute",
+    "store_receipt",
+    "warnings_of_receipt",
+]
 
 _EXCLUSIVE_KINDS = frozenset(("message", "transaction", "approval"))
 """Kinds whose reference belongs to one effect only; one commit or record may serve several steps."""
@@ -31,7 +40,8 @@ _GRAVITY = (DisputeKind.RECEIPT, DisputeKind.NEGATIVE, DisputeKind.EFFECTS)
 class ReceiptFacts(Struct, frozen=True, kw_only=True):
     """A receipt in normal form. `attempt` is the number that the caller named.
 
-    `belongs_to_another`: the reference is on file as the evidence of another operation.
+    `belongs_to_another`: the reference is on file as the evidence of another operation. `contradicts` names
+    what the caller says of the effect and the operation has otherwise: action, target, args.
     """
 
     kind: str
@@ -47,6 +57,7 @@ class ReceiptFacts(Struct, frozen=True, kw_only=True):
     satisfies: str | None = None
     result_digest: str | None = None
     belongs_to_another: bool = False
+    contradicts: tuple[str, ...] = ()
 
 
 def decide_receipt(
@@ -58,7 +69,7 @@ def decide_receipt(
         draft.create(creation)
     receipt = make_receipt(draft, given, situation)
     row, known = classify(draft.operation, receipt, draft.before)
-    warnings = _warnings(draft, receipt, given)
+    warnings = warnings_of_receipt(draft, receipt, given)
     if known is not None:
         row = "duplicate" if row == "acknowledged" else row
         return draft.verdict(Command.RECEIPT, row, fields={"receipt": known}, warnings=warnings)
@@ -92,7 +103,9 @@ def make_receipt(draft: Draft, given: ReceiptFacts, situation: Situation) -> Rec
         is_accepted=given.final and given.assurance >= required,
         is_unannounced=not operation.granted,
     )
-    if _is_foreign(operation, receipt, given, draft.now):
+    if _is_of_another_effect(operation, given, draft.party) or _is_foreign(
+        operation, receipt, given, draft.now
+    ):
         receipt = replace(receipt, is_foreign=True, is_accepted=False)
     return receipt
 
@@ -111,6 +124,16 @@ def _owner(operation: Operation) -> int:
 
 def _attempt(operation: Operation, number: int) -> Attempt | None:
     return next((attempt for attempt in operation.attempts if attempt.number == number), None)
+
+
+def _is_of_another_effect(operation: Operation, given: ReceiptFacts, party: Party) -> bool:
+    """Tell whether a receipt is by its caller's own words one of another effect than this key stands for.
+
+    The holder of the attempt that it names speaks of what it did, however it words that: to it, a warning.
+    """
+    named = None if given.attempt is None else _attempt(operation, given.attempt)
+    is_its_holders = named is not None and named.holder is not None and named.holder.is_holder(party)
+    return bool(given.contradicts) and not is_its_holders
 
 
 def _is_foreign(operation: Operation, receipt: Receipt, given: ReceiptFacts, now: Instant) -> bool:
@@ -265,11 +288,25 @@ def open_dispute(draft: Draft, kind: DisputeKind) -> None:
         draft.add(EventKind.DISPUTE_OPENED, dispute=kind.value)
 
 
-def _warnings(draft: Draft, receipt: Receipt, given: ReceiptFacts) -> tuple[str, ...]:
+def warnings_of_receipt(draft: Draft, receipt: Receipt, given: ReceiptFacts) -> tuple[str, ...]:
+    """Say what is strange about a receipt that the caller may have meant otherwise."""
+    warnings: tuple[str, ...] = ()
+    if given.contradicts:
+        warnings += (_of_another_effect(given.contradicts, is_foreign=receipt.is_foreign),)
     if receipt.performed_at is None or receipt.is_foreign:
-        return ()
+        return warnings
     if receipt.performed_at < since(draft.operation):
-        return ("performed_at lies before the attempt: check that this receipt is of this effect",)
-    if receipt.performed_at > draft.now + CLOCK_TOLERANCE:
-        return ("performed_at lies in the future: the performing system's clock differs from this one",)
-    return ()
+        warnings += ("performed_at lies before the attempt: check that this receipt is of this effect",)
+    elif receipt.performed_at > draft.now + CLOCK_TOLERANCE:
+        warnings += ("performed_at lies in the future: the performing system's clock differs from this one",)
+    return warnings
+
+
+def _of_another_effect(parts: tuple[str, ...], *, is_foreign: bool) -> str:
+    differing = f"what this key stands for has another {', '.join(parts)}"
+    if is_foreign:
+        return (
+            f"{differing}: record a receipt of another effect under that effect's own key; if it is of this "
+            f"one, send it again without {', '.join(parts)}"
+        )
+    return f"{differing}: check that this receipt is of this effect"

@@ -319,7 +319,7 @@ SELECT * FROM operations WHERE namespace = :namespace ORDER BY updated_at DESC, 
 
 -- name: search_operations
 -- Operations by all that is known of them, most recently changed first, after a place in that order. Texts are
--- patterns, in lower case and folded. Leases and deadlines that are over by :now count as what they became. With a
+-- patterns, in lower case and folded, of a word each, and all have to fit. Leases and deadlines that are over by :now count as what they became. With a
 -- :moment, only those that were written, or whose time ran out, since then. The inner query finds them in the index of
 -- changes alone: of what does not fit, however much it is, no row is read. A system of few receipts is given as
 -- :rare_system as well, so that they are looked for once and not for each operation.
@@ -347,6 +347,18 @@ SELECT operations.* FROM (
         AND (:text IS NULL
             OR lower(key || ' ' || action || ' ' || run) LIKE :text ESCAPE '!'
             OR target_folded LIKE :text_folded ESCAPE '!')
+        AND (:second IS NULL
+            OR lower(key || ' ' || action || ' ' || run) LIKE :second ESCAPE '!'
+            OR target_folded LIKE :second_folded ESCAPE '!')
+        AND (:third IS NULL
+            OR lower(key || ' ' || action || ' ' || run) LIKE :third ESCAPE '!'
+            OR target_folded LIKE :third_folded ESCAPE '!')
+        AND (:fourth IS NULL
+            OR lower(key || ' ' || action || ' ' || run) LIKE :fourth ESCAPE '!'
+            OR target_folded LIKE :fourth_folded ESCAPE '!')
+        AND (:fifth IS NULL
+            OR lower(key || ' ' || action || ' ' || run) LIKE :fifth ESCAPE '!'
+            OR target_folded LIKE :fifth_folded ESCAPE '!')
         AND (:rare_system IS NULL OR id IN (
             SELECT operation FROM receipts WHERE namespace = :namespace AND system = :rare_system))
         AND (:system IS NULL OR EXISTS (

@@ -189,6 +189,6 @@ def _known(where: str, table: Mapping[str, Any], names: Any) -> None:
         if name not in accepted:
             from difflib import get_close_matches
 
-            near = get_close_matches(name, accepted, n=1, cutoff=0.5)
+            near = get_close_matches(name, accepted, n=1, cutoff=0.51)
             hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(accepted)}"
             raise RuleProblem(f"{where}.{name}", f"it is not known{hint}")
