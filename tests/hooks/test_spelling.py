@@ -73,6 +73,7 @@ SAME = [
         "gh api repos/me/w/issues --raw-field title=x",
         "gh api -X POST repos/me/w/issues -f title=x",
         "gh api /repos/{owner}/{repo}/issues --method=POST -f title=x",
+        "gh api repos/me/w/issues -f title=x --jq .number --silent",
     ),
     (
         "kubectl apply -f d.yaml -n p",

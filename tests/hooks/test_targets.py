@@ -155,6 +155,12 @@ def test_what_is_done_at_a_forge_is_of_a_repository_and_a_number_or_a_branch(
         ("wget -qO out --tries 3 --post-data=a=1 https://e.org/a", "https://e.org/a"),
         ("http --timeout 5 --raw '{\"a\": 1}' e.org/a", "http://e.org/a"),
         ("ssh box npm publish --tag next", "at box"),
+        ("gcloud compute ssh vm --zone z --command 'npm publish'", "at vm"),
+        ("k3s kubectl delete deploy web", "deployment/web (at k3s)"),
+        ("oc -n p delete deploy web", "deployment/web (namespace p)"),
+        ("aws --profile p sns publish --topic-arn arn:x --message hi", "sns arn:x (profile p)"),
+        ("rsync -az dist/ me@e.org:/www", "me@e.org:/www"),
+        ("git subtree push --prefix dist origin pages", "origin pages me/site"),
         ("ssh box kubectl -n prod apply -f k.yaml", "k.yaml (namespace prod, at box)"),
     ],
 )

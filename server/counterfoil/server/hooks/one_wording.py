@@ -33,6 +33,7 @@ _NPM = _table(
 )
 _FLY = _table("FLY_APP=--app|-a")
 _COMPOSE = _table("COMPOSE_PROJECT_NAME=--project-name|-p COMPOSE_FILE=--file|-f")
+_KUBECONFIG = _table("KUBECONFIG=--kubeconfig")
 _DOCKER = _table("DOCKER_HOST=--host|-H DOCKER_CONTEXT=--context|-c")
 
 _STANDS_FOR: Mapping[str, Mapping[str, tuple[str, ...]]] = {
@@ -49,7 +50,8 @@ _STANDS_FOR: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "docker": _DOCKER | _COMPOSE,
     "docker-compose": _DOCKER | _COMPOSE,
     "podman": _table("CONTAINER_HOST=--url CONTAINER_CONNECTION=--connection"),
-    "kubectl": _table("KUBECONFIG=--kubeconfig"),
+    "kubectl": _KUBECONFIG,
+    "oc": _KUBECONFIG,
     "helm": _table(
         "KUBECONFIG=--kubeconfig HELM_NAMESPACE=--namespace|-n HELM_KUBECONTEXT=--kube-context",
     ),
@@ -123,7 +125,7 @@ def in_one_wording(invocation: Invocation, rule: CommandRule) -> Invocation:
         words = (*words[:at], *added, *words[at:])
         env = tuple((name, word) for name, word in env if name not in set_in_front)
         invocation = replace(invocation, words=words, env=env)
-    return _with_kinds(invocation, rule) if invocation.program == "kubectl" else invocation
+    return _with_kinds(invocation, rule) if invocation.program in ("kubectl", "oc") else invocation
 
 
 def _is_list(name: str, word: Word) -> bool:

@@ -32,6 +32,9 @@ _TAKES = {
     "kubectl": "-n|--namespace --context --cluster --kubeconfig -s|--server --user --token --as --as-group"
     " --as-uid --cache-dir --certificate-authority --client-certificate --client-key --log-flush-frequency"
     " --password --profile --profile-output --request-timeout --tls-server-name --username -v --v --vmodule",
+    "oc": "-n|--namespace --context --cluster --kubeconfig -s|--server --user --token --as --as-group"
+    " --as-uid --cache-dir --certificate-authority --client-certificate --client-key --log-flush-frequency"
+    " --password --profile --profile-output --request-timeout --tls-server-name --username -v --v --vmodule",
     "helm": "-n|--namespace --kube-context --kubeconfig --kube-apiserver --kube-as-group --kube-as-user"
     " --kube-ca-file --kube-tls-server-name --kube-token --burst-limit --qps --registry-config"
     " --repository-cache --repository-config --content-cache --color",

@@ -5,7 +5,7 @@ is not guessed.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct, field
@@ -13,9 +13,16 @@ from msgspec.structs import replace
 
 from counterfoil.server.hooks.shell.grammar import shell_parser
 from counterfoil.server.hooks.shell.secret_words import is_secret_name
+from counterfoil.server.hooks.shell.tree import (
+    READING,
+    assigned_in,
+    errors_in,
+    last_command,
+    names_read,
+    substitutions,
+)
 from counterfoil.server.hooks.shell.words import Known, Room, Word, heredoc_text, word_of, words_of
 from counterfoil.server.hooks.shell.wrappers import Inner, program_of, unwrapped
-from counterfoil.store.domain.patterns import lazy_pattern
 
 __all__ = ["Invocation", "Script", "read_script", "read_words", "within"]
 
@@ -57,17 +64,11 @@ _WORDS = frozenset(
 _ALIKE = ("HOME", "CLAUDE_PROJECT_DIR")
 """Variables that a client's shell and its hooks surely have alike."""
 
-_READING = frozenset(("read", "mapfile", "readarray", "getopts", "let", "printf"))
-"""Builtins that give variables values which nobody knows beforehand."""
-
 _GROUPS = frozenset(("subshell", "compound_statement"))
 _KEYWORDS = frozenset(("{", "!", "then", "do", "else"))
 """What stands in front of a program where the grammar did not understand the whole."""
 
 _BRANCHES = frozenset(("case_item", "elif_clause", "else_clause"))
-_NAME = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
-_NAMING = ("variable_assignment", "declaration_command", "unset_command", "for_statement")
-_INNER = frozenset(("command_substitution", "process_substitution"))
 _NOTHING: frozenset[int] = frozenset()
 
 
@@ -198,7 +199,7 @@ class _Reader(Struct):
         root = shell_parser().parse(text.encode("utf-8", "replace")).root_node
         if root.has_error:
             self.is_whole = False
-            self.unread += _errors_in(root)
+            self.unread += errors_in(root)
         return self.sequence(root, depth)
 
     def sequence(self, node: Any, depth: int) -> frozenset[int]:
@@ -379,7 +380,7 @@ class _Reader(Struct):
 
     def redirected(self, node: Any, depth: int) -> frozenset[int]:
         body = node.child_by_field_name("body")
-        last = None if body is None else _last_command(body)
+        last = None if body is None else last_command(body)
         if last is not None:
             self.behind[last.id] = self.among_redirects(node)
         start = len(self.found)
@@ -553,8 +554,8 @@ class _Reader(Struct):
         if program in self.functions or given:
             # They stand in "$1" and "$@" from here on.
             self.assigned += [word.script for word in words[given + 1 :]]
-        if program in _READING:
-            self.forget(_names_read([word.text for word in words]))
+        if program in READING:
+            self.forget(names_read([word.text for word in words]))
         elif program in ("source", "."):
             self.forget((*self.variables, *self.exported))
         elif program in ("cd", "pushd"):
@@ -571,65 +572,8 @@ class _Reader(Struct):
 
     def inner(self, node: Any, depth: int) -> None:
         """Walk the commands inside words: their ends are lost in the word."""
-        for child in _substitutions(node):
+        for child in substitutions(node):
             self.apart(child, depth + 1)
-
-
-def _last_command(node: Any) -> Any:
-    """Give the program that a redirection behind a list or a pipe is of; None where it is of a group."""
-    while node.type in ("list", "pipeline") and node.named_children:
-        node = node.named_children[-1]
-    return node if node.type == "command" else None
-
-
-def _substitutions(node: Any) -> Iterator[Any]:
-    waiting = list(node.children)
-    while waiting:
-        child = waiting.pop()
-        if child.type in _INNER:
-            yield child
-        else:
-            waiting.extend(child.children)
-
-
-def _errors_in(root: Any) -> list[str]:
-    """Give the texts that the grammar has no place for; the whole where something is missing somewhere."""
-    found: list[str] = []
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        if node.type == "ERROR":
-            found.append(node.text.decode("utf-8", "replace"))
-        else:
-            waiting.extend(child for child in node.children if child.has_error)
-    return found or [root.text.decode("utf-8", "replace")]
-
-
-def assigned_in(node: Any) -> frozenset[str]:
-    """Give the names of the variables that something in a part of a script may give another value."""
-    names: set[str] = set()
-    waiting = [node]
-    while waiting:
-        child = waiting.pop()
-        if child.type == "command":
-            names.update(_names_read(child.text.decode("utf-8", "replace").split()))
-        elif child.type in _NAMING or (child.type == "compound_statement" and child.text.startswith(b"((")):
-            waiting_names = [*child.named_children]
-            while waiting_names:
-                part = waiting_names.pop()
-                if part.type == "variable_name":
-                    names.add(part.text.decode("utf-8", "replace"))
-                elif part.type in ("subscript", *_NAMING) or child.type == "compound_statement":
-                    waiting_names.extend(part.named_children)
-        waiting.extend(child.named_children)
-    return frozenset(names)
-
-
-def _names_read(words: Sequence[str]) -> list[str]:
-    """Give the variables that a builtin fills with what nobody knows beforehand."""
-    if not words or words[0] not in _READING or (words[0] == "printf" and "-v" not in words):
-        return []
-    return [name for word in words[1:] for name in _NAME.findall(word)]
 
 
 def within(folder: str | None, word: Word) -> str | None:

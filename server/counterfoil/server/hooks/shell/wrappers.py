@@ -130,6 +130,8 @@ _SURROUNDS = {
 _SSH_TAKES = _takes("-b -B -c -D -E -e -F -I -i -J -L -l -m -O -o -P -p -Q -R -S -W -w")
 _EXEC_TAKES = _takes("-e --env --env-file -u --user -w --workdir --detach-keys --index -c --container")
 _CONTAINERS = frozenset(("docker", "podman", "docker-compose", "kubectl"))
+_CLUSTERS = frozenset(("k3s", "k0s", "microk8s", "minikube"))
+"""Programs that bring a `kubectl` of their own cluster."""
 _BINARIES = frozenset(("vercel", "netlify", "wrangler", "firebase"))
 """Programs that pnpm, yarn and bun run by their bare names."""
 
@@ -172,6 +174,9 @@ def unwrapped(words: Sequence[Word]) -> Inner | None:
             return _in_container(words)
         if (program, first) in _SURROUNDS or (program, "") in _SURROUNDS:
             return _in_surroundings(words, _SURROUNDS.get((program, first), 0))
+        if program in _CLUSTERS and first == "kubectl":
+            behind = words[3:] if words[2:3] == (Word("--"),) else words[2:]
+            return Inner(words=(words[1], *behind), env=(("in", Word(program)),))
         if program in ("pnpm", "yarn", "bun") and first in _BINARIES:
             return Inner(words=tuple(words[1:]))
         if (program, first) == ("uv", "tool") and words[2:3] == (Word("run"),):
@@ -405,6 +410,16 @@ def _ssh(words: Sequence[Word]) -> Inner:
     return Inner(script=script, is_apart=True, is_elsewhere=True, env=place)
 
 
+def _gcloud(words: Sequence[Word]) -> Inner | None:
+    """`gcloud compute ssh HOST --command TEXT` gives a text to a shell there."""
+    command = _value_of(words[1:], "-?", "--command")
+    plain = plain_words(words[1:], takes=values_before("gcloud") | {"--command"})
+    if command is None or [word.text for word in plain[:2]] != ["compute", "ssh"]:
+        return None
+    place = (("ssh", plain[2] if len(plain) > 2 else Word("")),)
+    return Inner(script=command.script, is_apart=True, is_elsewhere=True, env=place)
+
+
 def _in_container(words: Sequence[Word]) -> Inner | None:
     at = next((at for at, word in enumerate(words[:8]) if word.text == "exec"), None)
     if at is None:
@@ -450,4 +465,5 @@ _SPECIAL: dict[str, Callable[[Sequence[Word]], Inner | None]] = {
     "nix": _nix,
     "nix-shell": _nix,
     "ssh": _ssh,
+    "gcloud": _gcloud,
 }

@@ -7,7 +7,7 @@ __all__ = ["DEPLOYMENTS"]
 
 DEPLOYMENTS = (
     CommandRule(
-        program="kubectl",
+        program="kubectl|oc",
         words=("apply",),
         unless=("--dry-run", "--help", "-h"),
         action="kubectl.apply",
@@ -22,7 +22,7 @@ DEPLOYMENTS = (
         lookup="kubectl diff -f {file}{where}: it shows nothing when it is applied{sent}",
     ),
     CommandRule(
-        program="kubectl",
+        program="kubectl|oc",
         words=("create",),
         unless=("--dry-run", "--help", "-h"),
         action="kubectl.create",
@@ -39,7 +39,7 @@ DEPLOYMENTS = (
         lookup="kubectl get {resource}{where}",
     ),
     CommandRule(
-        program="kubectl",
+        program="kubectl|oc",
         words=("delete",),
         unless=("--dry-run", "--help", "-h"),
         action="kubectl.delete",
@@ -54,7 +54,7 @@ DEPLOYMENTS = (
         lookup="kubectl get {resource}{where}",
     ),
     CommandRule(
-        program="kubectl",
+        program="kubectl|oc",
         words=("rollout", "restart"),
         unless=("--dry-run", "--help", "-h"),
         action="kubectl.rollout.restart",
@@ -69,7 +69,7 @@ DEPLOYMENTS = (
         lookup="kubectl rollout history {resource}{where}",
     ),
     CommandRule(
-        program="kubectl",
+        program="kubectl|oc",
         words=("patch",),
         unless=("--dry-run", "--help", "-h", "--local"),
         action="kubectl.patch",
@@ -85,7 +85,7 @@ DEPLOYMENTS = (
         lookup="kubectl get {resource}{where} -o yaml: it shows what the patch sets",
     ),
     CommandRule(
-        program="kubectl",
+        program="kubectl|oc",
         words=("replace",),
         unless=("--dry-run", "--help", "-h", "--local"),
         action="kubectl.replace",
@@ -100,7 +100,7 @@ DEPLOYMENTS = (
         lookup="kubectl diff -f {file}{where}: it shows nothing when it is replaced{sent}",
     ),
     CommandRule(
-        program="kubectl",
+        program="kubectl|oc",
         words=("rollout", "undo"),
         unless=("--dry-run", "--help", "-h", "--local"),
         action="kubectl.rollout.undo",
@@ -116,7 +116,7 @@ DEPLOYMENTS = (
     ),
     # What it sets is the same however often it is set.
     CommandRule(
-        program="kubectl",
+        program="kubectl|oc",
         words=("set", "image"),
         unless=("--dry-run", "--help", "-h", "--local"),
         action="kubectl.set.image",
