@@ -20,12 +20,12 @@ from counterfoil.server.hooks.files import digest_of_text
 from counterfoil.server.hooks.fitting import subcommands
 from counterfoil.server.hooks.rules.rule import CommandRule
 from counterfoil.server.hooks.scene import Scene
-from counterfoil.server.hooks.shell.options import Parsed, folders_of, one_of, parsed, values_before
+from counterfoil.server.hooks.shell.options import Parsed, folders_of, one_of
 from counterfoil.server.hooks.shell.walking import Invocation, within
 from counterfoil.server.hooks.shell.words import Word
 from counterfoil.store.domain.patterns import lazy_pattern
 
-__all__ = ["ActedOn", "acted_on", "filled", "parsed_by", "sent_told"]
+__all__ = ["ActedOn", "acted_on", "filled", "sent_told"]
 
 _LONGEST = 300
 _PLAIN = lazy_pattern(r"[A-Za-z0-9@._/:+~#!=-]{1,250}")
@@ -92,22 +92,6 @@ class ActedOn(Struct, frozen=True, kw_only=True):
     is_vague: bool = False
     said: frozenset[str] = frozenset()
     operand: Word | None = None
-
-
-def parsed_by(invocation: Invocation, rule: CommandRule) -> Parsed:
-    """Take the words of a program apart as a rule says; `operands` are those behind the rule's own words.
-
-    A word that may be an option's value counts as operand where there would be none without it and the
-    target names one.
-    """
-    words = [word for word in invocation.words[1:] if not word.text.startswith("+")]
-    verbs = len(rule.words)
-    flags = rule.flag_names
-    takes = (values_before(invocation.program) | rule.options_with_value) - flags
-    found = parsed(words, takes=takes, flags=flags, verbs=verbs)
-    operands = found.operands[verbs:]
-    needs_one = any(spec in ("1", "*") for spec in rule.target)
-    return Parsed(operands=operands or (found.doubtful if needs_one else ()), options=found.options)
 
 
 def acted_on(

@@ -3,8 +3,10 @@
 from counterfoil.server.hooks.http_request import is_graphql_read, read_request
 from counterfoil.server.hooks.rules.rule import CommandRule, EffectRules
 from counterfoil.server.hooks.shell.options import (
+    Parsed,
     has_option,
     option_values,
+    parsed,
     plain_words,
     values_before,
     without_values,
@@ -13,7 +15,15 @@ from counterfoil.server.hooks.shell.walking import Invocation
 from counterfoil.server.hooks.shell.words import Word
 from counterfoil.store.domain.patterns import matches_glob
 
-__all__ = ["excused_by", "is_word", "only_reads", "rule_for", "subcommands", "why_left_alone"]
+__all__ = [
+    "excused_by",
+    "is_word",
+    "only_reads",
+    "parsed_by",
+    "rule_for",
+    "subcommands",
+    "why_left_alone",
+]
 
 
 def rule_for(invocation: Invocation, rules: EffectRules) -> CommandRule | None:
@@ -79,8 +89,6 @@ def _only_asks(invocation: Invocation) -> bool:
 
 def _goes_elsewhere(invocation: Invocation, rule: CommandRule) -> bool:
     """Tell whether the last operand is on another machine: `host:path`, `host::module`, an address."""
-    from counterfoil.server.hooks.acted_on import parsed_by
-
     operands = parsed_by(invocation, rule).operands
     last = operands[-1].text if operands else ""
     place, is_named, _ = last.partition(":")
@@ -109,8 +117,6 @@ def _among_letters(invocation: Invocation, rule: CommandRule) -> str | None:
     letters = [one for one in rule.unless if len(one) == 2]
     if not (letters and rule.flags) or not any(len(word.text) > 4 for word in clusters):
         return None
-    from counterfoil.server.hooks.acted_on import parsed_by
-
     options = parsed_by(invocation, rule)
     return next((one for one in letters if options.has(one)), None)
 
@@ -119,6 +125,22 @@ def subcommands(invocation: Invocation) -> list[Word]:
     """Give the words of a program that are no options and no values of those in front of its subcommand."""
     plain = plain_words(invocation.words[1:], takes=values_before(invocation.program))
     return [word for word in plain if not word.text.startswith("+")]
+
+
+def parsed_by(invocation: Invocation, rule: CommandRule) -> Parsed:
+    """Take the words of a program apart as a rule says; `operands` are those behind the rule's own words.
+
+    A word that may be an option's value counts as operand where there would be none without it and the
+    target names one.
+    """
+    words = [word for word in invocation.words[1:] if not word.text.startswith("+")]
+    verbs = len(rule.words)
+    flags = rule.flag_names
+    takes = (values_before(invocation.program) | rule.options_with_value) - flags
+    found = parsed(words, takes=takes, flags=flags, verbs=verbs)
+    operands = found.operands[verbs:]
+    needs_one = any(spec in ("1", "*") for spec in rule.target)
+    return Parsed(operands=operands or (found.doubtful if needs_one else ()), options=found.options)
 
 
 def is_word(text: str, wanted: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from counterfoil.server.hooks.acted_on import parsed_by
+from counterfoil.server.hooks.fitting import parsed_by
 from counterfoil.server.hooks.rules.rule import CommandRule
 from counterfoil.server.hooks.shell.options import option_values, values_before
 from counterfoil.server.hooks.shell.walking import Invocation

@@ -4,8 +4,9 @@ from collections.abc import Collection, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from counterfoil.server.hooks.acted_on import acted_on, filled, parsed_by, sent_told
+from counterfoil.server.hooks.acted_on import acted_on, filled, sent_told
 from counterfoil.server.hooks.effect import Effect
+from counterfoil.server.hooks.fitting import parsed_by
 from counterfoil.server.hooks.making import is_self_contained, sends_made
 from counterfoil.server.hooks.one_wording import in_one_wording
 from counterfoil.server.hooks.programs import WholeCommand, canonical, files_of, input_of
