@@ -32,7 +32,7 @@ def test_a_plugin_has_the_skill_that_is_installed(client: str) -> None:
 @pytest.mark.parametrize("client", ["claude-code", "codex"])
 def test_a_plugin_has_the_server_and_the_hooks_that_are_installed(client: str) -> None:
     assert read(f"{client}/.mcp.json") == json.loads(CLIENTS["claude-code"].write(SERVE))
-    assert read(f"{client}/hooks/hooks.json") == {"hooks": hooks()}
+    assert read(f"{client}/hooks/hooks.json") == {"hooks": hooks(denials=client == "claude-code")}
     assert read(f"{client}/.{client.removesuffix('-code')}-plugin/plugin.json")["version"] == version()
 
 
