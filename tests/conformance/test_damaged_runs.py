@@ -43,3 +43,16 @@ async def test_its_operations_are_refused_with_the_cause_and_other_runs_are_serv
         assert "cannot be read" in entries["bad"]["warnings"][0]
         assert listed["complete"] is False
         assert (await desk.at("key-1", run="good").receipt(attempt=1))["state"] == "succeeded"
+
+
+async def test_the_receipt_of_an_undoing_is_kept_where_the_run_of_its_original_is_gone(folder: Path) -> None:
+    async with open_desk(folder) as desk:
+        original = desk.at("key-1", run="bad")
+        operation = (await original.begin())["operation"]
+        await original.receipt()
+        await desk.at("undo", run="good").begin(compensates=operation)
+    damage(folder, "DELETE FROM runs WHERE run = 'bad'")
+    async with open_desk(folder) as desk:
+        answer = await desk.at("undo", run="good").receipt(external_id="u-1")
+        assert answer["state"] == "succeeded"
+        assert any("not marked as undone" in warning for warning in answer["warnings"])

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from counterfoil.store.domain.commands import Lookup
+from counterfoil.store.domain.commands import BeginRun, Lookup, PlanStep
 from counterfoil.store.domain.model import Assurance
 from counterfoil.store.domain.states import Policy
 from journals import AGENT, ANOTHER, PERSON, as_caller, open_desk
@@ -249,3 +249,38 @@ async def test_a_persons_receipt_counts_however_the_effect_is_worded(tmp_path):
         )
         assert answer["state"] == "succeeded"
         assert "check that this receipt" in answer["warnings"][0]
+
+
+@pytest.mark.parametrize("command", ["receipt", "reconcile"])
+async def test_a_planned_step_is_what_its_receipt_says_where_its_plan_left_that_out(tmp_path, command):
+    async with open_desk(tmp_path) as desk:
+        step = PlanStep(key=desk.key, action="email.send")
+        await desk.journal.begin_run(BeginRun(run=desk.run, plan=(step,)), AGENT)
+        give = desk.receipt if command == "receipt" else partial(desk.reconcile, "performed", **MESSAGE)
+        said = {"action": "email.send", "target": "carol@example.org", "args": {"n": 1}}
+        assert (await give(external_id="m-1", **said))["state"] == "succeeded"
+
+        assert (await desk.begin(**said))["next"] == "skip"
+        answer = await desk.begin(**{**said, "target": "bob@example.org"})
+        assert (answer["next"], answer["reason"]) == ("stop", "identity_conflict")
+        assert [one["path"] for one in answer["conflict"]] == ["/target"]
+        assert (await desk.journal.reader.verify()).faults == ()
+
+
+@pytest.mark.parametrize("is_weak", [False, True])
+async def test_denials_with_references_that_prove_nothing_end_as_a_persons_question(tmp_path, is_weak):
+    said = {} if is_weak else {"target": "carol@example.org"}
+    policy = Policy(assurance=(("*", Assurance.VERIFIED),)) if is_weak else Policy()
+    async with open_desk(tmp_path, policy=policy) as desk:
+        await desk.begin(lookup=LOOKUP)
+        await desk.failure("unknown")
+        told = []
+        for number in range(3):
+            desk.clock.advance(1)
+            as_of = (await desk.check())["as_of"]
+            answer = await desk.reconcile(
+                "not_performed", caller=ANOTHER, as_of=as_of, external_id=f"m-{number}", **MESSAGE, **said
+            )
+            told.append(answer["next"])
+        assert (told, answer["reason"]) == (["reconcile", "reconcile", "ask"], "unresolved")
+        assert (await desk.check())["reason"] == "unresolved"

@@ -9,7 +9,14 @@ import pytest
 
 from conformance import states_reaching as to
 from conformance.states_reaching import KEYED, LOOKUP, MESSAGE, REFUSED, SAFE, UNDOING, looked
-from counterfoil.store.domain.commands import BeginOperation, BeginRun, Caller, Lookup, PlanStep
+from counterfoil.store.domain.commands import (
+    BeginOperation,
+    BeginRun,
+    Caller,
+    FinishRun,
+    Lookup,
+    PlanStep,
+)
 from counterfoil.store.domain.instants import micros, parse_rfc3339
 from counterfoil.store.domain.model import Assurance
 from counterfoil.store.domain.states import Policy
@@ -1042,8 +1049,22 @@ async def test_an_undoing_stays_that_of_what_it_was_begun_for(tmp_path: Path) ->
         await undo.failure("none", evidence=REFUSED)
         await desk.reconcile("not_performed", caller=PERSON)
         answer = await undo.begin(compensates=other["operation"])
-        assert words(answer) == "stop unmet"
-        assert any("the undoing of another operation" in warning for warning in answer["warnings"])
+        assert words(answer) == "stop identity_conflict"
+        recorded = {"path": "/compensates", "recorded": operation, "given": other["operation"]}
+        assert answer["conflict"] == [recorded]
+
+
+async def test_an_undoing_in_a_finished_run_is_told_that_it_is_finished(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        operation = (await desk.begin())["operation"]
+        await desk.receipt()
+        undo = desk.at("undo", run="undoings")
+        await undo.begin(compensates=operation)
+        await undo.failure("none", evidence=REFUSED)
+        await desk.reconcile("not_performed", caller=PERSON)
+        await desk.journal.finish_run(FinishRun(run="undoings", outcome="failed"), AGENT)
+        for answer in (await undo.begin(), await undo.check()):
+            assert words(answer) == "stop run_finished"
 
 
 async def test_nothing_undoes_itself(tmp_path: Path) -> None:

@@ -140,11 +140,17 @@ class BeginAnswering:
     ) -> list[dict[str, Any]]:
         """List every path at which the effect given differs from the effect on record."""
 
-        def effect(action: str, target: str | None, args: str | None) -> Mapping[str, Any]:
-            parts = {"action": action, "target": target, "args": None if args is None else value_of(args)}
-            return without_none(parts)
+        def effect(
+            action: str, target: str | None, args: str | None, compensates: str | None
+        ) -> Mapping[str, Any]:
+            shown = None if args is None else value_of(args)
+            return without_none(
+                {"action": action, "target": target, "args": shown, "compensates": compensates}
+            )
 
         recorded, offered = operation.description, given.description
+        # What a begin does not say of the undoing is no difference.
+        undone = None if given.compensates is None else operation.compensates
         recorded_args = (
             None
             if recorded.args_digest is None
@@ -152,8 +158,8 @@ class BeginAnswering:
         )
         given_args = None if offered.args_digest is None else bodies.texts[offered.args_digest]
         found = differences(
-            effect(recorded.action, recorded.target, recorded_args),
-            effect(offered.action, offered.target, given_args),
+            effect(recorded.action, recorded.target, recorded_args, undone),
+            effect(offered.action, offered.target, given_args, given.compensates if undone else None),
             limit=20,
         )
         shown = [

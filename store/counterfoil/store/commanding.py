@@ -179,8 +179,12 @@ class Commanding:
         original = await operation_or_fault(connection, self._view.namespace, ref, must_exist=False)
         if original is None or original.is_damaged:
             # The receipt of the undoing is kept, whatever became of the rows of what it undid.
-            return ()
-        _, run = await self.read(connection, ref, must_exist=True)
+            return _UNREACHED
+        place = {"namespace": self._view.namespace, "run": original.run}
+        row = await connection.fetch_one("read_run", place)
+        if row is None:
+            return _UNREACHED
+        run = run_from_row(row)
         if is_done:
             events = compensate(original, situation, by=undoing.id)
         elif state_of(undoing, now) is State.DISPUTED:
@@ -266,6 +270,9 @@ class Commanding:
             "and tell a person; if not, there are two effects"
             for alike in found[:_MOST_ALIKE]
         )
+
+
+_UNREACHED = ("what this undoes cannot be read: it is not marked as undone (counterfoil verify says why)",)
 
 
 def check_attempt(operation: Operation | None, number: int) -> None:

@@ -7,7 +7,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from counterfoil.store.domain.answers import Verdict, skip_reason
-from counterfoil.store.domain.drafting import Creation, Draft, Situation, clock_data
+from counterfoil.store.domain.drafting import Creation, Draft, Situation, clock_data, keeping_payload
 from counterfoil.store.domain.events import EventKind, to_data
 from counterfoil.store.domain.grants import NO_AUTHORITY, Authority, AuthorityFacts, weigh
 from counterfoil.store.domain.instants import micros
@@ -128,7 +128,9 @@ def decide_begin(given: BeginGiven, facts: BeginFacts, situation: Situation) -> 
             began=situation.party,
         )
     else:
-        if _conflicts(operation, given.description, is_same_but_for_secrets=facts.is_same_but_for_secrets):
+        if _undoes_another(operation, given) or _conflicts(
+            operation, given.description, is_same_but_for_secrets=facts.is_same_but_for_secrets
+        ):
             return draft.answer("stop", "identity_conflict", fields={"conflict": True})
         if draft.before.is_settled:
             return draft.verdict(Command.BEGIN, "free", warnings=_undoing_not_taken(operation, given))
@@ -214,16 +216,16 @@ def _becomes_an_undoing(operation: Operation, given: BeginGiven, state: State) -
     )
 
 
+def _undoes_another(operation: Operation, given: BeginGiven) -> bool:
+    """Tell whether this key is on record as the undoing of another operation than the one given."""
+    return operation.compensates is not None and given.compensates not in (None, operation.compensates)
+
+
 def _undoing_not_taken(operation: Operation, given: BeginGiven) -> tuple[str, ...]:
     """Say that the success of this operation does not count as the undoing that the caller means."""
-    if given.compensates in (None, operation.compensates):
-        return ()
-    if operation.compensates is not None:
-        return (_UNDOES_ANOTHER,)
-    return (_UNDOES_NOTHING,)
+    return () if given.compensates in (None, operation.compensates) else (_UNDOES_NOTHING,)
 
 
-_UNDOES_ANOTHER = "compensates: not taken, this is on record as the undoing of another operation"
 _UNDOES_NOTHING = (
     "compensates: not taken, what was begun without it may have happened; if it did undo that, call "
     "reconcile_operation with finding compensated for the operation that was undone"
@@ -236,14 +238,7 @@ def _take(draft: Draft, given: BeginGiven, situation: Situation) -> None:
     recorded = fuller = operation.description
     may_take = _may_take(operation, draft.before)
     if may_take:
-        fuller = given.description
-        if recorded.payload_digest is not None:
-            fuller = replace(
-                fuller,
-                payload_digest=recorded.payload_digest,
-                payload_keyed=recorded.payload_keyed,
-                payload_redacted=recorded.payload_redacted,
-            )
+        fuller = keeping_payload(given.description, recorded)
     is_undoing = _becomes_an_undoing(operation, given, draft.before)
     if fuller != recorded or is_undoing or (may_take and operation.began is None):
         draft.add(
@@ -322,15 +317,16 @@ def _permit(
     if draft.state is State.IN_DOUBT and not repeatable:
         row = "unresolved" if is_unresolved(operation) else "free"
         return draft.verdict(Command.BEGIN, row, warnings=warnings)
-    if operation.compensates is not None and (why := nothing_to_undo(facts.original, now)):
-        return draft.answer("stop", "unmet", warnings=(*why, *warnings))
+    why = () if operation.compensates is None else nothing_to_undo(facts.original, now)
     stands_between = gate(
         operation,
         now=now,
         run=facts.run,
         dependencies=facts.dependencies,
-        barriers=barriers,
+        barriers=replace(barriers, nothing_to_undo=why),
     )
+    if stands_between is not None and stands_between.reason == "unmet":
+        return draft.answer("stop", "unmet", warnings=(*why, *warnings))
     if stands_between is not None:
         return _wait_or_ask(draft, facts.today, stands_between, authority, warnings)
     return _grant(draft, given, situation, free, authority, warnings)

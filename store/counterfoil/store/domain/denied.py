@@ -126,14 +126,24 @@ def _receipt_in_a_denial(draft: Draft, given: ReconcileFacts, situation: Situati
         return None
     receipt = make_receipt(draft, given.receipt, situation)
     row, known = classify(draft.operation, receipt, draft.state)
-    keep_finding(draft, given, situation)
+    until = settle_until(draft.operation, draft.now, situation.policy)
+    is_timely = given.as_of is not None and until is not None and given.as_of >= until
+    is_too_weak = receipt.final and not receipt.is_accepted and is_timely and draft.before is State.IN_DOUBT
+    keep_finding(draft, given, situation, is_unsettling=receipt.is_foreign or is_too_weak)
     if known is None:
         store_receipt(draft, receipt, row)
+    command = Command.RECEIPT
+    if (
+        (receipt.is_foreign or is_too_weak)
+        and draft.state not in (State.SUCCEEDED, State.DISPUTED)
+        and is_unresolved(draft.operation)
+    ):
+        command, row = Command.RECONCILE, "foreign_unresolved" if receipt.is_foreign else "unresolved"
     what_counts = (
         "and the receipt counts" if receipt.is_accepted else "which proves nothing here, and neither counts"
     )
     return draft.verdict(
-        Command.RECEIPT,
+        command,
         row,
         fields={"receipt": known or receipt},
         warnings=(

@@ -3,6 +3,7 @@
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from counterfoil.store.domain.answers import Verdict, skip_reason
 from counterfoil.store.domain.events import Event, EventKind, evolve, terms_to_data, to_data
@@ -11,7 +12,7 @@ from counterfoil.store.domain.model import Description, Operation, Outcome, Part
 from counterfoil.store.domain.states import Policy, clock_jump, decision_at, state_of
 from counterfoil.store.domain.table import Command, cell_of
 
-__all__ = ["Creation", "Draft", "Situation", "clock_data"]
+__all__ = ["Creation", "Draft", "Situation", "clock_data", "keeping_payload"]
 
 
 class Creation(Struct, frozen=True, kw_only=True):
@@ -200,3 +201,15 @@ class Draft:
             fields=fields or {},
             warnings=warnings,
         )
+
+
+def keeping_payload(said: Description, recorded: Description) -> Description:
+    """Give a description as it is said, with the payload that is on record where there is one."""
+    if recorded.payload_digest is None:
+        return said
+    return replace(
+        said,
+        payload_digest=recorded.payload_digest,
+        payload_keyed=recorded.payload_keyed,
+        payload_redacted=recorded.payload_redacted,
+    )

@@ -93,8 +93,6 @@ def outlook(
         if is_unresolved(operation):
             return Outlook(next="ask", reason="unresolved")
         return Outlook(next="reconcile", reason="in_doubt")
-    if barriers.nothing_to_undo:
-        return Outlook(next="stop", reason="unmet")
     barred = gate(operation, now=now, run=run, dependencies=dependencies, barriers=barriers)
     if barred is None and barriers.is_unreadable:
         # A begin would be refused, and nobody can tell what it would have been weighed upon.
@@ -113,6 +111,8 @@ def gate(
     """Tell what stands between an operation that may be attempted and its attempt, if anything does."""
     if run is not None and run.finished_as is not None:
         return Outlook(next="stop", reason="run_finished")
+    if barriers.nothing_to_undo:
+        return Outlook(next="stop", reason="unmet")
     if barriers.has_history_gap:
         return Outlook(next="ask", reason="history_gap")
     lost = tuple(key for key in operation.depends_on if _cannot_succeed(key, now, dependencies, frozenset()))

@@ -3,22 +3,25 @@
 from msgspec.structs import replace
 
 from counterfoil.store.domain.answers import Verdict
-from counterfoil.store.domain.drafting import Draft, Situation
+from counterfoil.store.domain.drafting import Creation, Draft, Situation
 from counterfoil.store.domain.events import EventKind
 from counterfoil.store.domain.findings import ReconcileFacts, is_unresolved_by_many, keep_finding
 from counterfoil.store.domain.model import DisputeKind, Receipt, State
-from counterfoil.store.domain.receipts import classify, make_receipt, store_receipt
+from counterfoil.store.domain.receipts import classify, make_receipt, store_receipt, take_words
 from counterfoil.store.domain.states import settle_until
 from counterfoil.store.domain.table import Command
 
 __all__ = ["decide_performed"]
 
 
-def decide_performed(draft: Draft, given: ReconcileFacts, situation: Situation) -> Verdict:
+def decide_performed(
+    draft: Draft, given: ReconcileFacts, situation: Situation, *, creation: Creation
+) -> Verdict:
     """Keep the finding with its receipt, and let it settle what a receipt of this assurance can."""
     receipt = make_receipt(draft, given.receipt, situation)
     if situation.is_person and receipt.final and receipt.external_id is not None:
         receipt = replace(receipt, is_foreign=False, is_accepted=True)
+    take_words(draft, receipt, creation)
     state = draft.state
     row, known = classify(draft.operation, receipt, state)
     if receipt.is_foreign:

@@ -4,7 +4,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from counterfoil.store.domain.answers import Verdict
-from counterfoil.store.domain.drafting import Creation, Draft, Situation
+from counterfoil.store.domain.drafting import Creation, Draft, Situation, keeping_payload
 from counterfoil.store.domain.events import EventKind, to_data
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.model import (
@@ -28,6 +28,7 @@ __all__ = [
     "make_receipt",
     "open_dispute",
     "store_receipt",
+    "take_words",
     "warnings_of_receipt",
 ]
 
@@ -68,6 +69,7 @@ def decide_receipt(
     if operation is None:
         draft.create(creation)
     receipt = make_receipt(draft, given, situation)
+    take_words(draft, receipt, creation)
     row, known = classify(draft.operation, receipt, draft.before)
     warnings = warnings_of_receipt(draft, receipt, given)
     if known is not None:
@@ -77,6 +79,20 @@ def decide_receipt(
     return draft.verdict(
         Command.RECEIPT, row, fields={"receipt": draft.operation.receipts[-1]}, warnings=warnings
     )
+
+
+def take_words(draft: Draft, receipt: Receipt, creation: Creation) -> None:
+    """Let a step that was never attempted take from its receipt what its plan left out of the effect.
+
+    Otherwise the key would stand for whatever a later begin says that it is.
+    """
+    operation, said = draft.operation, creation.description
+    recorded = operation.description
+    if said is None or receipt.is_foreign or not operation.takes or draft.before is not State.PLANNED:
+        return
+    parts = [(getattr(recorded, name), getattr(said, name)) for name in ("action", "target", "args_digest")]
+    if all(known in (None, told) for known, told in parts) and any(known != told for known, told in parts):
+        draft.add(EventKind.DESCRIPTION_TAKEN, description=to_data(keeping_payload(said, recorded)))
 
 
 def make_receipt(draft: Draft, given: ReceiptFacts, situation: Situation) -> Receipt:

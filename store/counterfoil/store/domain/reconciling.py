@@ -16,6 +16,8 @@ from counterfoil.store.domain.undone import decide_compensated
 
 __all__ = ["decide_reconcile"]
 
+_UNDONE_ELSEWHERE = "what this key stands for has another target: check that this is its undoing"
+
 
 def decide_reconcile(
     operation: Operation | None, given: ReconcileFacts, situation: Situation, *, creation: Creation
@@ -24,7 +26,7 @@ def decide_reconcile(
     draft = Draft(operation, operation_id=creation.id, situation=situation)
     if operation is None:
         draft.create(creation)
-    verdict = _decide(draft, given, situation)
+    verdict = _decide(draft, given, situation, creation)
     if operation is not None and _is_redelivered(operation, given, situation):
         untouched = Draft(operation, operation_id=creation.id, situation=situation)
         if len(verdict.events) > len(untouched.events):
@@ -52,7 +54,7 @@ def _is_redelivered(operation: Operation, given: ReconcileFacts, situation: Situ
     )
 
 
-def _decide(draft: Draft, given: ReconcileFacts, situation: Situation) -> Verdict:
+def _decide(draft: Draft, given: ReconcileFacts, situation: Situation, creation: Creation) -> Verdict:
     if given.end_lease and situation.is_person and _end_lease(draft):
         if given.finding == "inconclusive" and given.receipt.external_id is None:
             keep_finding(draft, given, situation)
@@ -60,14 +62,18 @@ def _decide(draft: Draft, given: ReconcileFacts, situation: Situation) -> Verdic
         draft.before = draft.state
     match given.finding:
         case "performed":
-            verdict = decide_performed(draft, given, situation)
+            verdict = decide_performed(draft, given, situation, creation=creation)
             receipt = verdict.fields.get("receipt")
             if receipt is None or not given.receipt.contradicts:
                 return verdict
             strange = warnings_of_receipt(draft, receipt, given.receipt)
             return replace(verdict, warnings=(*verdict.warnings, *strange))
         case "compensated":
-            return decide_compensated(draft, given, situation)
+            verdict = decide_compensated(draft, given, situation)
+            if "target" not in given.receipt.contradicts:
+                return verdict
+            # An undoing has an action and args of its own; what it undoes is mostly at the same place.
+            return replace(verdict, warnings=(*verdict.warnings, _UNDONE_ELSEWHERE))
         case "not_performed" if situation.is_person:
             return decide_denied_by_a_person(draft, given, situation)
         case _:
