@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from counterfoil.store.domain.commands import BeginRun, Lookup, PlanStep
+from counterfoil.store.domain.commands import BeginRun, CheckOperation, Lookup, OperationRef, PlanStep
 from counterfoil.store.domain.model import Assurance
 from counterfoil.store.domain.states import Policy
 from journals import AGENT, ANOTHER, PERSON, as_caller, open_desk
@@ -185,7 +185,7 @@ async def test_a_denial_with_the_reference_of_another_effect_is_told_that_neithe
 OTHER_EFFECT = {"action": "pay.charge", "target": "carol@example.org", "args": {"amount": 5}}
 
 
-@pytest.mark.parametrize("parts", [("action",), ("target",), ("args",), ("action", "target", "args")])
+@pytest.mark.parametrize("parts", [("target",), ("action", "target", "args")])
 @pytest.mark.parametrize("command", ["receipt", "reconcile"])
 async def test_a_receipt_of_another_effect_settles_nothing_under_this_key(tmp_path, command, parts):
     async with open_desk(tmp_path) as desk:
@@ -212,6 +212,50 @@ async def test_a_planned_step_is_not_done_by_the_receipt_of_another_effect(tmp_p
         answer = await desk.receipt(action="email.send", target="carol@example.org")
         assert (answer["reason"], answer["state"]) == ("foreign_receipt", "planned")
         assert (await desk.receipt(action="email.send"))["state"] == "succeeded"
+
+
+@pytest.mark.parametrize("said", [{"action": "mail.send"}, {"args": {"n": "one"}}])
+async def test_a_receipt_in_other_words_counts_with_a_warning(tmp_path, said):
+    async with open_desk(tmp_path) as desk:
+        await desk.begin(args={"n": 1})
+        answer = await desk.receipt(caller=ANOTHER, **said)
+        assert (answer["reason"], answer["state"]) == ("recorded", "succeeded")
+        assert "check that this receipt is of this effect" in answer["warnings"][0]
+
+
+async def test_who_did_this_is_the_one_of_which_the_reference_is_evidence(tmp_path):
+    async with open_desk(tmp_path) as desk:
+        bob, carol = desk.at("bob"), desk.at("carol")
+        await bob.begin(target="bob@example.org")
+        done = await carol.begin(target="carol@example.org")
+        await bob.receipt(caller=ANOTHER, external_id="m-1", target="carol@example.org")
+        await carol.receipt(external_id="m-1")
+        asked = CheckOperation(ref=OperationRef(), external_id="m-1")
+        assert (await desk.journal.check_operation(asked, AGENT))["operation"] == done["operation"]
+
+
+async def test_whoever_performs_after_a_foreign_receipt_is_told_of_it(tmp_path):
+    async with open_desk(tmp_path) as desk:
+        step = PlanStep(key=desk.key, action="email.send", target="bob@example.org")
+        await desk.journal.begin_run(BeginRun(run=desk.run, plan=(step,)), AGENT)
+        await desk.receipt(caller=ANOTHER, target="carol@example.org")
+        begun = await desk.begin(target="bob@example.org")
+        assert begun["next"] == "perform"
+        assert any("did not fit this effect" in warning for warning in begun["warnings"])
+
+
+async def test_a_planned_step_is_not_performed_beside_its_effect_under_another_key(tmp_path):
+    async with open_desk(tmp_path) as desk:
+        step = PlanStep(key=desk.key, action="email.send", target="bob@example.org", args={"n": 1})
+        await desk.journal.begin_run(BeginRun(run=desk.run, plan=(step,)), AGENT)
+        desk.clock.advance(1)
+        await desk.at("other").receipt(caller=ANOTHER, action="email.send", target="bob@example.org")
+        begun = await desk.begin(target="bob@example.org", args={"n": 1})
+        told = (begun, await desk.check(), (await desk.plan())["steps"][0])
+        assert [(one["next"], one["reason"]) for one in told] == [("stop", "possible_duplicate")] * 3
+        apart = (begun["duplicates"][0]["operation"],)
+        again = await desk.begin(target="bob@example.org", args={"n": 1}, distinct_from=apart)
+        assert again["next"] == "perform"
 
 
 async def test_the_holder_is_warned_when_it_words_its_effect_otherwise(tmp_path):

@@ -1067,6 +1067,25 @@ async def test_an_undoing_in_a_finished_run_is_told_that_it_is_finished(tmp_path
             assert words(answer) == "stop run_finished"
 
 
+async def test_what_was_neither_done_nor_undone_is_given_up(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        operation = (await desk.begin())["operation"]
+        await desk.receipt()
+        undo = desk.at("undo", run="undoings")
+        await undo.begin(compensates=operation)
+        for denied in (desk, desk, undo):
+            if denied is undo:
+                await undo.receipt(external_id="u-1")
+                assert await desk.state() == "compensated"
+                await undo.reconcile("not_performed", caller=PERSON)
+            answer = await denied.reconcile("not_performed", caller=PERSON)
+        assert f"{operation} is not undone by this: it counts as cancelled now" in answer["warnings"]
+        assert words(await desk.begin()) == "skip cancelled"
+        assert (await desk.journal.reader.verify()).faults == ()
+        # A person's way out: it did happen.
+        assert (await desk.reconcile("performed", caller=PERSON, external_id="m-2"))["state"] == "succeeded"
+
+
 async def test_nothing_undoes_itself(tmp_path: Path) -> None:
     async with open_desk(tmp_path) as desk:
         operation = (await desk.begin())["operation"]
@@ -1138,7 +1157,7 @@ async def test_what_a_person_denies_to_have_been_undone_counts_as_done_again(tmp
 
         answer = await undo.reconcile("not_performed", caller=PERSON)
 
-        assert answer["warnings"] == [f"{operation} is not undone by this: it counts as succeeded again"]
+        assert answer["warnings"] == [f"{operation} is not undone by this: it counts as succeeded now"]
         assert (await undo.state(), await desk.state()) == ("failed", "succeeded")
         assert words(await undo.begin(compensates=operation)) == "perform retry_after_failure"
         await undo.receipt(external_id="recall-2")

@@ -1,4 +1,4 @@
-"""Reads what an import or a copy may have brought beside operations that are planned or failed.
+"""Reads what an import, a copy or a receipt may have brought beside operations that are planned or failed.
 
 It stops their begins (`domain/lookalikes.find_arrived`), so that plans and checks have to know of it. What
 was begun or planned in this journal was told apart then and is left out before it is loaded.
@@ -58,11 +58,17 @@ async def _loaded(
     """Load the rows that may stop one of the `waiting`: of many alike, each told apart, none is loaded."""
     by_mark: dict[str | None, list[Operation]] = {}
     for operation in waiting:
-        for mark in {operation.description.fingerprint, operation.compensates} - {None}:
+        marks = {
+            operation.description.fingerprint,
+            operation.compensates,
+            operation.description.target_folded,
+        }
+        for mark in marks - {None, ""}:
             by_mark.setdefault(mark, []).append(operation)
     kept = {}
     for row in rows:
-        likely = (*by_mark.get(row["fingerprint"], ()), *by_mark.get(row["compensates"], ()))
+        own = (row["fingerprint"], row["compensates"], row["target_folded"])
+        likely = [operation for mark in own for operation in by_mark.get(mark, ())]
         if any(_may_stop(row, operation) for operation in (waiting if len(waiting) == 1 else likely)):
             kept[row["id"]] = row
     return await load_operations(connection, kept.values())
@@ -70,8 +76,10 @@ async def _loaded(
 
 def _may_stop(row: Row, operation: Operation) -> bool:
     """Tell whether a row may be of what arrived beside an operation; the domain decides when it is loaded."""
-    is_same = row["fingerprint"] == operation.description.fingerprint or (
-        operation.compensates is not None and row["compensates"] == operation.compensates
+    is_same = (
+        row["fingerprint"] == operation.description.fingerprint
+        or (operation.compensates is not None and row["compensates"] == operation.compensates)
+        or row["began"] is None
     )
     # One that has failed may be timed out by now: its deadline is not held against the clock here.
     is_without_effect = row["state"] in _WITHOUT_EFFECT or (

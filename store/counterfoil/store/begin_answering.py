@@ -102,6 +102,8 @@ class BeginAnswering:
                 warnings.append(
                     "the payload given differs from the recorded one: send the recorded one, unchanged"
                 )
+            if verdict.next == "perform" and any(receipt.is_foreign for receipt in operation.receipts):
+                warnings.append(_FOREIGN)
             if verdict.next == "perform" and facts.operation is not None and _is_redacted(operation):
                 warnings.append(_PLACEHOLDERS)
             warnings += await warnings_of_others(
@@ -174,6 +176,10 @@ class BeginAnswering:
         return shown
 
 
+_FOREIGN = (
+    "a receipt was recorded here that did not fit this effect (check_operation shows it): look whether it "
+    "was this effect before you perform it"
+)
 _PLACEHOLDERS = (
     "recorded holds placeholders ([redacted:…]) where secrets were: never send one; put the values that they "
     "stand for in their places, and if you do not have them, do not send, but record_failure with effect "

@@ -125,12 +125,15 @@ class Checker:
         rows = await connection.fetch_all(
             "owners", {"namespace": self._view.namespace, "external_id": external_id, "system": system}
         )
+        where = "on file"
         if command.ref.run is not None:
             run = self._view.prepare.name(command.ref.run, name="run")
-            rows = [row for row in rows if row["run"] == run]
+            rows, where = [row for row in rows if row["run"] == run], "on file in this run"
+        # A receipt that did not fit an operation does not say that this one did it.
+        rows = [row for row in rows if row["is_evidence"]] or rows
         if not rows:
             raise NotFound(
-                "no receipt with this external_id is on file; that does not prove that nothing was done",
+                f"no receipt with this external_id is {where}; that does not prove that nothing was done",
                 fix="check its spelling, or name the operation by its id, or by run and key",
             )
         if len(rows) > 1:

@@ -203,7 +203,8 @@ class Commanding:
             caller=caller_text(caller),
             now=now,
         )
-        return () if is_done else (f"{original.id} is not undone by this: it counts as succeeded again",)
+        state = state_of(changed, now).value
+        return () if is_done else (f"{original.id} is not undone by this: it counts as {state} now",)
 
     async def conclude(
         self,

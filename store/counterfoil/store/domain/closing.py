@@ -101,13 +101,19 @@ def compensate(original: Operation, situation: Situation, *, by: str) -> tuple[E
 def count_as_done_again(original: Operation, situation: Situation, *, by: str) -> tuple[Event, ...]:
     """Give the events by which an operation is no longer undone, once a person denied the undoing `by`.
 
-    Only where a receipt of the effect stands: what was given up before it was undone is not opened by this.
+    Where no receipt of the effect stands either, it is given up: nothing is opened by this.
     """
     decision = original.decision
     if decision is None or (decision.outcome, decision.reason) != (State.COMPENSATED, by):
         return ()
     draft = Draft(original, operation_id=original.id, situation=situation)
-    if draft.operation.dispute is not None or not draft.operation.standing:
-        return ()
-    draft.add(EventKind.DECISION_WITHDRAWN, by="person")
+    if draft.operation.standing or draft.operation.dispute is not None:
+        draft.add(EventKind.DECISION_WITHDRAWN, by="person")
+    else:
+        draft.add(
+            EventKind.DECIDED,
+            outcome=State.CANCELLED.value,
+            by="person",
+            reason="no receipt of it stands, and its undoing was denied",
+        )
     return draft.events

@@ -157,10 +157,15 @@ def _was_told_apart(operation: Operation, other: Operation) -> bool:
 
 
 def _may_be_the_effect(alike: Lookalike, now: Instant) -> bool:
-    """Tell whether a look-alike may have happened: any that is open, and the very same one once settled."""
+    """Tell whether a look-alike may have happened: any that is open, and the very same one once settled.
+
+    So may one on the same target that nobody began: a receipt made it, and it was compared with nothing.
+    """
     state = state_of(alike.operation, now)
     if state.is_settled:
-        return alike.same in ("fingerprint", "compensates") and state is not State.CANCELLED
+        is_unannounced = alike.operation.began is None and alike.same == "target"
+        is_the_same = alike.same in ("fingerprint", "compensates") or is_unannounced
+        return is_the_same and state is not State.CANCELLED
     return state.is_open
 
 

@@ -182,7 +182,8 @@ def nothing_to_undo(original: Operation | None, now: Instant) -> tuple[str, ...]
     state = state_of(original, now)
     if state is State.SUCCEEDED:
         return ()
-    return (f"only what succeeded is undone, and {original.id} is {state.value}",)
+    why = f"only what succeeded is undone, and {original.id} is {state.value}"
+    return (f"{why}: close this one as cancelled" if state is State.COMPENSATED else why,)
 
 
 def attempts_used_up(operation: Operation, barriers: Barriers = NO_BARRIERS) -> bool:

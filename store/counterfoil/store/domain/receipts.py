@@ -145,11 +145,13 @@ def _attempt(operation: Operation, number: int) -> Attempt | None:
 def _is_of_another_effect(operation: Operation, given: ReceiptFacts, party: Party) -> bool:
     """Tell whether a receipt is by its caller's own words one of another effect than this key stands for.
 
-    The holder of the attempt that it names speaks of what it did, however it words that: to it, a warning.
+    That is one on another target. Actions and args are worded anew by a session that lost its memory, and a
+    receipt that was taken for another's would leave the effect to be performed again. The holder of the
+    attempt that it names speaks of what it did, however it words that: to it, a warning.
     """
     named = None if given.attempt is None else _attempt(operation, given.attempt)
     is_its_holders = named is not None and named.holder is not None and named.holder.is_holder(party)
-    return bool(given.contradicts) and not is_its_holders
+    return "target" in given.contradicts and not is_its_holders
 
 
 def _is_foreign(operation: Operation, receipt: Receipt, given: ReceiptFacts, now: Instant) -> bool:

@@ -128,6 +128,8 @@ def _not_taken(step: BeginGiven, existing: Operation, stands_for: Mapping[str, s
         names.append("depends_on")
     if {*step.satisfies} - {*existing.satisfies}:
         names.append("satisfies")
+    if {*step.distinct_from} - {*existing.distinct_from}:
+        names.append("distinct_from")
     return names
 
 

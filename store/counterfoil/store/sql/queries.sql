@@ -244,20 +244,35 @@ LIMIT 100;
 
 -- name: settled_twins
 -- Operations of a run that are settled and have the fingerprint of another one there that is planned or has failed and
--- was not made in the same moment. One search for each of these; bounded, as look_alikes is.
+-- was not made in the same moment; those that nobody began, with its action and target too. Two searches for each of
+-- these; bounded, as look_alikes is.
 -- Garbled text comes as bytes.
-SELECT twins.* FROM (
-    SELECT id, fingerprint, created_at FROM operations
-    WHERE namespace = :namespace AND run = :run AND key IN (
-        SELECT key FROM operations
-        WHERE namespace = :namespace AND run = :run AND state IN ('planned', 'failed'))) AS waiting
-CROSS JOIN fingerprints
-CROSS JOIN operations AS twins
-WHERE fingerprints.namespace = :namespace AND fingerprints.fingerprint = waiting.fingerprint
-    AND fingerprints.run = :run AND fingerprints.operation <> waiting.id
-    AND twins.namespace = :namespace AND twins.id = fingerprints.operation
-    AND twins.created_at <> waiting.created_at AND twins.state IN ('succeeded', 'timed_out', 'compensated')
-LIMIT 100;
+SELECT * FROM (
+    SELECT twins.* FROM (
+        SELECT id, fingerprint, created_at FROM operations
+        WHERE namespace = :namespace AND run = :run AND key IN (
+            SELECT key FROM operations
+            WHERE namespace = :namespace AND run = :run AND state IN ('planned', 'failed'))) AS waiting
+    CROSS JOIN fingerprints
+    CROSS JOIN operations AS twins
+    WHERE fingerprints.namespace = :namespace AND fingerprints.fingerprint = waiting.fingerprint
+        AND fingerprints.run = :run AND fingerprints.operation <> waiting.id
+        AND twins.namespace = :namespace AND twins.id = fingerprints.operation
+        AND twins.created_at <> waiting.created_at AND twins.state IN ('succeeded', 'timed_out', 'compensated')
+    LIMIT 100) AS same
+UNION ALL
+SELECT * FROM (
+    SELECT twins.* FROM (
+        SELECT id, action, target_folded, created_at FROM operations
+        WHERE namespace = :namespace AND run = :run AND key IN (
+            SELECT key FROM operations
+            WHERE namespace = :namespace AND run = :run AND state IN ('planned', 'failed'))) AS waiting
+    CROSS JOIN operations AS twins
+    WHERE twins.namespace = :namespace AND twins.run = :run AND twins.action = waiting.action
+        AND twins.target_folded = waiting.target_folded AND twins.target_folded <> '' AND twins.id <> waiting.id
+        AND twins.began IS NULL
+        AND twins.created_at <> waiting.created_at AND twins.state IN ('succeeded', 'timed_out', 'compensated')
+    LIMIT 100) AS unannounced;
 
 -- name: lost_twin
 -- At most one row: an operation of the run with this fingerprint that was begun and whose row is gone.
@@ -638,9 +653,11 @@ WHERE namespace = :namespace AND external_id = :external_id AND kind = :kind AND
 LIMIT 1;
 
 -- name: owners
--- Every operation that a reference is on file for.
-SELECT DISTINCT run, operation FROM external_ids
+-- Every operation that a reference is on file for; first those of which it is evidence.
+SELECT run, operation, MAX(stands) AS is_evidence FROM external_ids
 WHERE namespace = :namespace AND external_id = :external_id AND (:system IS NULL OR system = :system)
+GROUP BY run, operation
+ORDER BY is_evidence DESC, run, operation
 LIMIT 20;
 
 -- name: save_compensation
