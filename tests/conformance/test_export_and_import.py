@@ -226,6 +226,30 @@ async def test_what_was_told_to_differ_goes_along_with_an_export(tmp_path: Path)
         assert (await other.journal.reader.verify()).faults == ()
 
 
+async def test_what_an_operation_undoes_is_taken_where_it_was_said_after_it_was_planned(
+    tmp_path: Path,
+) -> None:
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        original = await desk.begin()
+        await desk.receipt()
+        plan = (PlanStep(key="undo", action="email.recall", target="bob@example.org"),)
+        await desk.journal.begin_run(BeginRun(run=desk.run, plan=plan), AGENT)
+        await take(other, await exported(desk))
+        undo = desk.at("undo")
+        said = {"action": "email.recall", "target": "bob@example.org", "compensates": original["operation"]}
+        await undo.begin(**said)
+        await undo.receipt(external_id="u-1")
+
+        taken = await take(other, await exported(desk))
+
+        assert taken.conflicts == []
+        assert await other.state() == await desk.state() == "compensated"
+        second = await other.at("undo again", run="another-run").begin(**said)
+        assert words(second) == "stop possible_duplicate"
+        assert (await other.journal.reader.verify()).faults == ()
+
+
 async def test_taking_the_same_file_again_changes_nothing(tmp_path: Path) -> None:
     clock = FakeClock()
     async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:

@@ -328,3 +328,16 @@ async def test_denials_with_references_that_prove_nothing_end_as_a_persons_quest
             told.append(answer["next"])
         assert (told, answer["reason"]) == (["reconcile", "reconcile", "ask"], "unresolved")
         assert (await desk.check())["reason"] == "unresolved"
+
+
+async def test_the_reference_of_an_undoing_proves_it_also_once_it_was_told_of_its_original(tmp_path):
+    async with open_desk(tmp_path) as desk:
+        original = await desk.begin()
+        await desk.receipt(external_id="m-1")
+        undo = desk.at("undo")
+        await undo.begin(compensates=original["operation"])
+        await desk.reconcile("compensated", caller=ANOTHER, external_id="u-1", **MESSAGE)
+
+        assert (await undo.receipt(attempt=1, external_id="m-1"))["reason"] == "foreign_receipt"
+        assert (await undo.receipt(attempt=1, external_id="u-1"))["state"] == "succeeded"
+        assert (await desk.journal.reader.verify()).faults == ()

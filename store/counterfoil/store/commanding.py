@@ -130,7 +130,22 @@ class Commanding:
                 "operation": ref.id,
             },
         )
-        return receipt if other is None else replace(receipt, belongs_to_another=True)
+        if other is None or await self._is_of_its_undoing(connection, operation, other["operation"], receipt):
+            return receipt
+        return replace(receipt, belongs_to_another=True)
+
+    async def _is_of_its_undoing(
+        self, connection: Connection, operation: Operation | None, owner: str, receipt: ReceiptFacts
+    ) -> bool:
+        """Tell whether a reference is on file with what this operation undoes, as that of the undoing."""
+        if operation is None or operation.compensates != owner:
+            return False
+        ref = Reference(id=owner)
+        original = await operation_or_fault(connection, self._view.namespace, ref, must_exist=False)
+        reference = (receipt.kind, receipt.system, receipt.external_id)
+        found = () if original is None else original.receipts
+        said = [known for known in found if (known.kind, known.system, known.external_id) == reference]
+        return bool(said) and all(known.is_undo for known in said)
 
     async def _contradicted(
         self, connection: Connection, operation: Operation, given: ReceiptGiven

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from counterfoil.store.domain.canonical import canonical_json, digest
 from counterfoil.store.domain.doubts import ForeignAttempt, can_be_doubted, decide_doubt
 from counterfoil.store.domain.drafting import Creation, Situation
-from counterfoil.store.domain.events import Event
+from counterfoil.store.domain.events import Event, EventKind, evolve, to_data
 from counterfoil.store.domain.findings import ReconcileFacts
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.model import Assurance, Attempt, Finding, Operation, Outcome, Receipt
@@ -39,6 +39,21 @@ class Evidence:
         self._theirs = theirs
         self._situation = situation
         self._journal_id = journal_id
+
+    def take_undoing(self) -> None:
+        """Take what this undoes, where that was said there and is not known here: it undoes nothing else."""
+        if self.operation.compensates is None and self._theirs.compensates is not None:
+            event = Event(
+                kind=EventKind.DESCRIPTION_TAKEN,
+                operation=self.operation.id,
+                at=self._now,
+                data={
+                    "description": to_data(self.operation.description),
+                    "compensates": self._theirs.compensates,
+                },
+            )
+            self.operation = evolve(self.operation, event)
+            self.events.append(event)
 
     def new_receipts(self) -> Sequence[Receipt]:
         """Give the receipts that are not on file here and stand as evidence there; undoings come last."""

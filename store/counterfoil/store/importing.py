@@ -151,6 +151,7 @@ class RunImport:
         )
         self._now = self._situation.now.at
         self._taken = Taken(journal_id=journal_id)
+        self._differing: list[Operation] = []
 
     async def take(self) -> Taken:
         """Take the run over whole, or add its evidence to the one that is here."""
@@ -167,6 +168,7 @@ class RunImport:
                 await self._add_evidence(ours, theirs)
             else:
                 self._conflict(theirs, "effect", ours.description.fingerprint, theirs.description.fingerprint)
+        await self._compare_states()
         return self._taken
 
     async def _read(self, operation: str) -> Operation | None:
@@ -271,6 +273,7 @@ class RunImport:
     async def _add_evidence(self, ours: Operation, theirs: Operation) -> None:
         evidence = Evidence(ours, theirs, self._situation, self._journal_id)
         try:
+            evidence.take_undoing()
             for receipt in evidence.new_receipts():
                 evidence.take_receipt(
                     receipt, belongs_to_another=await self._belongs_to_another(theirs, receipt)
@@ -296,9 +299,18 @@ class RunImport:
         self._taken.findings += len(after.findings) - len(ours.findings)
         self._taken.doubts += evidence.doubts
         self._taken.not_taken += evidence.not_taken
-        here, there = state_of(after, self._now), state_of(theirs, self._now)
-        if here is not there:
-            self._conflict(theirs, "state", here.value, there.value)
+        if state_of(after, self._now) is not state_of(theirs, self._now):
+            self._differing.append(theirs)
+
+    async def _compare_states(self) -> None:
+        """Tell of the states that differ once everything is taken: an undoing may come after its original."""
+        for theirs in self._differing:
+            ours = await self._read(theirs.id)
+            if ours is None:
+                raise LookupError("it was there when it was taken")
+            here, there = state_of(ours, self._now), state_of(theirs, self._now)
+            if here is not there:
+                self._conflict(theirs, "state", here.value, there.value)
 
     async def _belongs_to_another(self, theirs: Operation, receipt: Receipt) -> bool:
         if receipt.external_id is None:
