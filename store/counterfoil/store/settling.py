@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from counterfoil.store.commanding import Commanding, check_attempt
+from counterfoil.store.commanding import Commanding
 from counterfoil.store.domain.closing import decide_close
 from counterfoil.store.domain.commands import (
     Caller,
@@ -24,6 +24,7 @@ from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.preparing_reports import prepare_close, prepare_failure, read_as_of
 from counterfoil.store.protocol import Connection, Work
+from counterfoil.store.receipt_reading import ReceiptReading, check_attempt
 from counterfoil.store.resolving import has_claimed, has_decided, was_called
 from counterfoil.store.viewing import Viewer
 
@@ -40,6 +41,7 @@ class Settling:
         self._view = view
         self._prepare = view.prepare
         self._commands = Commanding(view)
+        self._receipts = ReceiptReading(view)
 
     def receipt(self, command: RecordReceipt, caller: Caller) -> Work[dict[str, Any]]:
         """Keep evidence of the effect."""
@@ -53,7 +55,7 @@ class Settling:
             situation = self._view.situation(connection, caller)
             may_create = described is not None and ref.key is not None
             operation, run = await self._commands.read(connection, ref, must_exist=not may_create)
-            receipt = await self._commands.receipt_facts(connection, given, bodies, operation, run, ref)
+            receipt = await self._receipts.facts(connection, given, bodies, operation, run, ref)
             verdict = decide_receipt(
                 operation,
                 receipt,
@@ -117,9 +119,7 @@ class Settling:
                 checked_with=checked_with,
                 by=command.by,
                 as_of=read_as_of(command, situation.now.at),
-                receipt=await self._commands.receipt_facts(
-                    connection, command.receipt, bodies, operation, run, ref
-                ),
+                receipt=await self._receipts.facts(connection, command.receipt, bodies, operation, run, ref),
                 end_lease=command.end_lease,
             )
             verdict = decide_reconcile(
