@@ -248,10 +248,7 @@ class JournalMachine(RuleBasedStateMachine):
                 attempt=named,
                 performed_at=performed_at,
             )
-            if before == "in_progress" and answer["state"] == "succeeded":
-                # What is shown to have happened is not under way: a person may say at once what became of it.
-                newest = known.grants[-1]
-                newest.ended_at = newest.ended_at or min(self.clock.at, newest.lease_until)
+            self.shown(known, before, answer)
             return answer
 
         self.do(place, "receipt", call, caller)
@@ -336,6 +333,7 @@ class JournalMachine(RuleBasedStateMachine):
             if found and answer["reason"] != "duplicate":
                 known.handed_in.add(f"{known.name}-{reference}")
             self.looked(known, who, before, answer, as_of=self.clock.at)
+            self.shown(known, before, answer)
             return answer
 
         self.do(place, "verify", call, caller)
@@ -346,6 +344,7 @@ class JournalMachine(RuleBasedStateMachine):
             if who.is_person:
                 known.vouched_for.add(f"{known.name}-{reference}")
             known.handed_in.add(f"{known.name}-{reference}")
+            before = self.states.get(known.name)
             answer = self.call(
                 self.desk.at(known.name).reconcile,
                 "performed",
@@ -356,6 +355,7 @@ class JournalMachine(RuleBasedStateMachine):
             )
             newest = known.grants[-1] if known.grants else None
             is_holders = newest is not None and who.conversation == newest.caller.conversation
+            self.shown(known, before, answer)
             if newest is not None and is_holders and answer["reason"] == "disputed":
                 # Whoever holds the attempt and reports what a look found has stopped acting.
                 newest.ended_at = newest.ended_at or min(self.clock.at, newest.lease_until)
@@ -396,6 +396,12 @@ class JournalMachine(RuleBasedStateMachine):
 
         kind = "a person's not_performed" if is_persons else finding
         self.do(place, "a person ends the lease" if ends_lease else kind, call, caller)
+
+    def shown(self, known: Known, before: str | None, answer: dict[str, Any]) -> None:
+        """Note what is shown to have happened as over: a person may say at once what became of it."""
+        if before == "in_progress" and answer["state"] == "succeeded":
+            newest = known.grants[-1]
+            newest.ended_at = newest.ended_at or min(self.clock.at, newest.lease_until)
 
     def looked(
         self,
