@@ -399,7 +399,7 @@ class JournalMachine(RuleBasedStateMachine):
 
     def shown(self, known: Known, before: str | None, answer: dict[str, Any]) -> None:
         """Note what is shown to have happened as over: a person may say at once what became of it."""
-        if before == "in_progress" and answer["state"] == "succeeded":
+        if before != answer["state"] == "succeeded" and known.grants:
             newest = known.grants[-1]
             newest.ended_at = newest.ended_at or min(self.clock.at, newest.lease_until)
 
