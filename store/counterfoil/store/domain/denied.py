@@ -3,7 +3,7 @@
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.drafting import Draft, Situation
 from counterfoil.store.domain.events import EventKind
-from counterfoil.store.domain.findings import ReconcileFacts, attempt_looked_for, keep_finding
+from counterfoil.store.domain.findings import ReconcileFacts, attempt_looked_for, is_timely, keep_finding
 from counterfoil.store.domain.instants import Instant, seconds
 from counterfoil.store.domain.model import Assurance, DisputeKind, Operation, Outcome, State
 from counterfoil.store.domain.receipts import (
@@ -126,9 +126,12 @@ def _receipt_in_a_denial(draft: Draft, given: ReconcileFacts, situation: Situati
         return None
     receipt = make_receipt(draft, given.receipt, situation)
     row, known = classify(draft.operation, receipt, draft.state)
-    until = settle_until(draft.operation, draft.now, situation.policy)
-    is_timely = given.as_of is not None and until is not None and given.as_of >= until
-    is_too_weak = receipt.final and not receipt.is_accepted and is_timely and draft.before is State.IN_DOUBT
+    is_too_weak = (
+        receipt.final
+        and not receipt.is_accepted
+        and draft.before is State.IN_DOUBT
+        and is_timely(draft.operation, given, draft.now, situation.policy)
+    )
     keep_finding(draft, given, situation, is_unsettling=receipt.is_foreign or is_too_weak)
     if known is None:
         store_receipt(draft, receipt, row)

@@ -8,9 +8,9 @@ from counterfoil.store.domain.events import EventKind, to_data
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.model import Finding, Operation
 from counterfoil.store.domain.receipts import ReceiptFacts
-from counterfoil.store.domain.states import UNRESOLVED_AFTER
+from counterfoil.store.domain.states import UNRESOLVED_AFTER, Policy, settle_until
 
-__all__ = ["ReconcileFacts", "attempt_looked_for", "is_unresolved_by_many", "keep_finding"]
+__all__ = ["ReconcileFacts", "attempt_looked_for", "is_timely", "is_unresolved_by_many", "keep_finding"]
 
 
 class ReconcileFacts(Struct, frozen=True, kw_only=True):
@@ -81,6 +81,12 @@ def attempt_looked_for(operation: Operation, given: ReconcileFacts) -> int:
         ),
         default=0,
     )
+
+
+def is_timely(operation: Operation, given: ReconcileFacts, now: Instant, policy: Policy) -> bool:
+    """Tell whether it was looked after the settle time of an operation that has one."""
+    until = settle_until(operation, now, policy)
+    return given.as_of is not None and until is not None and given.as_of >= until
 
 
 def is_unresolved_by_many(operation: Operation) -> bool:

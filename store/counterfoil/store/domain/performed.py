@@ -5,10 +5,9 @@ from msgspec.structs import replace
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.drafting import Creation, Draft, Situation
 from counterfoil.store.domain.events import EventKind
-from counterfoil.store.domain.findings import ReconcileFacts, is_unresolved_by_many, keep_finding
+from counterfoil.store.domain.findings import ReconcileFacts, is_timely, is_unresolved_by_many, keep_finding
 from counterfoil.store.domain.model import DisputeKind, Receipt, State
 from counterfoil.store.domain.receipts import classify, make_receipt, store_receipt, take_words
-from counterfoil.store.domain.states import settle_until
 from counterfoil.store.domain.table import Command
 
 __all__ = ["decide_performed"]
@@ -79,9 +78,10 @@ def _performed_weakly(
     draft: Draft, given: ReconcileFacts, situation: Situation, receipt: Receipt, known: Receipt | None
 ) -> Verdict:
     """Keep a find that does not prove the effect; the third after the settle time is a person's question."""
-    until = settle_until(draft.operation, draft.now, situation.policy)
-    is_timely = given.as_of is not None and until is not None and given.as_of >= until
-    keep_finding(draft, given, situation, is_unsettling=is_timely and draft.before is State.IN_DOUBT)
+    may_unsettle = draft.before is State.IN_DOUBT and is_timely(
+        draft.operation, given, draft.now, situation.policy
+    )
+    keep_finding(draft, given, situation, is_unsettling=may_unsettle)
     if known is None or draft.state in (State.PLANNED, State.FAILED):
         store_receipt(draft, receipt, "performed_weak")
     is_over = draft.before is State.IN_DOUBT and is_unresolved_by_many(draft.operation)

@@ -67,6 +67,7 @@ def make_steps(
         operation.id: compared.arrived_beside(operation, party=party, now=now, policy=policy)
         for operation in operations
     }
+    barred = {operation.id: barriers(operation) for operation in operations}
     steps = [
         Step(
             operation=operation,
@@ -82,14 +83,14 @@ def make_steps(
                     or operation.description.payload_redacted
                     or operation.pruned_at is not None
                 ),
-                barriers=barriers(operation),
+                barriers=barred[operation.id],
                 party=party,
                 is_possible_duplicate=bool(arrived[operation.id]),
             ),
             authority=(authorities or {}).get(operation.id, NO_AUTHORITY),
             duplicates=arrived[operation.id],
-            is_unreadable=barriers(operation).is_unreadable,
-            warnings=barriers(operation).nothing_to_undo,
+            is_unreadable=barred[operation.id].is_unreadable,
+            warnings=barred[operation.id].nothing_to_undo,
         )
         for operation in operations
     ]

@@ -121,7 +121,15 @@ def _not_taken(step: BeginGiven, existing: Operation, stands_for: Mapping[str, s
     terms = replace(step.terms, lookup=_as_said(step.terms.lookup, existing.terms.lookup))
     names += [
         name
-        for name in ("repeat", "key_ttl_seconds", "lookup", "settle_seconds", "undo", *_LIMITS)
+        for name in (
+            "repeat",
+            "key_ttl_seconds",
+            "lookup",
+            "settle_seconds",
+            "undo",
+            "deadline_seconds",
+            "max_attempts",
+        )
         if getattr(terms, name) not in (None, getattr(existing.terms, name))
     ]
     if {stands_for.get(key, key) for key in step.depends_on} - {*existing.depends_on}:
@@ -131,9 +139,6 @@ def _not_taken(step: BeginGiven, existing: Operation, stands_for: Mapping[str, s
     if {*step.distinct_from} - {*existing.distinct_from}:
         names.append("distinct_from")
     return names
-
-
-_LIMITS = ("deadline_seconds", "max_attempts")
 
 
 def _as_said(given: LookupTerms | None, recorded: LookupTerms | None) -> LookupTerms | None:

@@ -334,10 +334,10 @@ SELECT * FROM operations WHERE namespace = :namespace ORDER BY updated_at DESC, 
 
 -- name: search_operations
 -- Operations by all that is known of them, most recently changed first, after a place in that order. Texts are
--- patterns, in lower case and folded, of a word each, and all have to fit. Leases and deadlines that are over by :now count as what they became. With a
--- :moment, only those that were written, or whose time ran out, since then. The inner query finds them in the index of
--- changes alone: of what does not fit, however much it is, no row is read. A system of few receipts is given as
--- :rare_system as well, so that they are looked for once and not for each operation.
+-- patterns, in lower case and folded, of a word each, and all have to fit. Leases and deadlines that are over by :now
+-- count as what they became. With a :moment, only those that were written, or whose time ran out, since then. The inner
+-- query finds them in the index of changes alone: of what does not fit, however much it is, no row is read. A system of
+-- few receipts is given as :rare_system as well, so that they are looked for once and not for each operation.
 -- Garbled text comes as bytes.
 SELECT operations.* FROM (
     SELECT run, key FROM operations
