@@ -128,7 +128,12 @@ def _begin() -> Iterator[Case]:
         *_on("compensated", to.undone_long_ago, to.undone_without_a_receipt, to.undone_by_another_operation),
         *_on("disputed", to.disputed_by_receipt, to.disputed_by_a_person, verb="reconcile"),
         *_on("disputed", to.timed_out_disputed_by_receipt, verb="reconcile"),
-        *_on("disputed", to.cancelled_disputed_by_receipt, verb="reconcile"),
+        *_on(
+            "disputed",
+            to.cancelled_disputed_by_receipt,
+            to.cancelled_failure_disputed_by_receipt,
+            verb="reconcile",
+        ),
         *_on("disputed", to.disputed_by_effects, to.disputed_by_negative, verb="ask"),
         *_on("disputed", to.undone_disputed_by_effects, verb="ask"),
     ]
@@ -790,7 +795,13 @@ def _by_a_person() -> Iterator[Case]:
         *_on("disputed", to.disputed_by_effects),
         *_on("disputed", to.retried_disputed_by_receipt, part="a live lease"),
         *_on("disputed", to.timed_out_disputed_by_receipt, part="after a decision", ends="timed_out"),
-        *_on("disputed", to.cancelled_disputed_by_receipt, part="after a decision", ends="cancelled"),
+        *_on(
+            "disputed",
+            to.cancelled_disputed_by_receipt,
+            to.cancelled_failure_disputed_by_receipt,
+            part="after a decision",
+            ends="cancelled",
+        ),
         *_on("disputed", to.undone_disputed_by_effects, part="after a decision", ends="compensated"),
     )
 

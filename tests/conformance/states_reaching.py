@@ -626,7 +626,3 @@ async def looked_before_attempt_2(desk: Desk, finding: str) -> dict[str, Any]:
 
 async def found_as_foreign(desk: Desk) -> dict[str, Any]:
     return await looked(desk, "performed", **MESSAGE, performed_at=A_DAY_OLD)
-
-
-async def begin_by_another(desk: Desk) -> dict[str, Any]:
-    return await desk.begin(caller=ANOTHER)

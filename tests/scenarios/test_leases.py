@@ -140,6 +140,22 @@ async def test_a_wall_clock_that_jumps_permits_nothing(tmp_path: Path, jump_seco
         assert (again["next"], again["attempt"]) == ("perform", 2)
 
 
+async def test_a_machine_that_was_started_again_has_not_jumped(tmp_path: Path) -> None:
+    """L-8: monotonic readings of two boots cannot be compared, and the settle time does not start anew.
+
+    Reported: microsoft/WSL#10006.
+    """
+    async with open_desk(tmp_path) as desk:
+        await desk.begin(lookup=LOOKUP)
+        await desk.failure("unknown", error="lost")
+        desk.clock.advance(300)
+        desk.clock.reboot()
+        found = await desk.reconcile("not_performed", as_of=desk.clock.text, caller=ANOTHER)
+        assert (found["state"], found["next"]) == ("failed", "continue")
+        history = (await desk.check(detail="full"))["history"]
+        assert "clock_jumped" not in [entry["event"] for entry in history]
+
+
 async def test_a_live_lease_survives_a_clock_set_back_without_a_second_grant(tmp_path: Path) -> None:
     """L-8: an hour back, then five ahead; ages are never negative, and the number fences.
 

@@ -33,10 +33,6 @@ EVERY_COMMAND = [
 ]
 
 
-def damage_nothing(file: Path) -> None:
-    """Leave the journal as it is."""
-
-
 def empty(file: Path) -> None:
     file.write_bytes(b"")
 

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "run_server"]
 
-DONE, REFUSED, USAGE, UNAVAILABLE = 0, 1, 2, 3
-"""The exit codes of CONTRACT.md, section 7."""
-
 SERVE_OPTIONS = ("journal", "namespace", "config", "log", "tools")
 
 
@@ -53,7 +50,7 @@ def run_server(flags: "Mapping[str, str | None]", *, ending: "Ending | None" = N
         settings = load_settings(flags=flags)
     except SettingsError as error:
         print(f"counterfoil: {error}", file=sys.stderr)  # noqa: T201 - logs are not set up yet
-        return USAGE
+        return error.exit_code
     if sys.stdin is not None and sys.stdin.isatty():
         hint = "counterfoil: waiting for an MCP client on stdin; for people there is `counterfoil --help`"
         print(hint, file=sys.stderr)  # noqa: T201

@@ -156,7 +156,7 @@ class Preparer(Struct, frozen=True):
             raise TooLarge(name, size=size, limit=limit, unit="bytes")
         # A body may be large, and most hold no secret: then what is stored and what was sent are one text.
         canonical = canonical_json(value)
-        keyed = self.redactor.keyed_digest_of(canonical)
+        keyed = self.redactor.keyed_digest(canonical)
         redacted = self.redactor.redact(value)
         is_redacted = redacted is not value and redacted != value
         if is_redacted:

@@ -64,12 +64,8 @@ class Redactor:
         self._harmless: set[str] = set()
         """Short texts without secrets: runs, actions and conversations come again with each call."""
 
-    def keyed_digest(self, value: Json) -> str:
-        """Give `hmac-sha256:<hex>` of a whole value as it came, by which bodies are compared."""
-        return self.keyed_digest_of(canonical_json(value))
-
-    def keyed_digest_of(self, canonical: str) -> str:
-        """Give the keyed digest of a value whose canonical form is at hand."""
+    def keyed_digest(self, canonical: str) -> str:
+        """Give `hmac-sha256:<hex>` of a whole value in canonical form, by which bodies are compared."""
         return "hmac-sha256:" + self._hmac(b"body", canonical.encode()).hex()
 
     def vouch(self, text: str) -> str:

@@ -99,11 +99,6 @@ class Upstream:
         self._wanted: set[str] = set()
         self._wanted_changed = anyio.Event()
 
-    @property
-    def is_connected(self) -> bool:
-        """True while a connection stands, as far as is known."""
-        return self._client is not None and not self._ended.is_set()
-
     async def connected(self) -> Client:
         """Give the open connection, making it where there is none.
 

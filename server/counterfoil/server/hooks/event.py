@@ -38,7 +38,6 @@ class HookEvent(Struct, frozen=True, kw_only=True):
     name: str
     session: str | None = None
     folder: str | None = None
-    transcript: str | None = None
     model: str | None = None
     source: str | None = None
     tool: str = ""
@@ -88,7 +87,6 @@ def read_event(name: str, raw: bytes) -> HookEvent:
         name=name,
         session=_text(told.get("session_id")),
         folder=_path(told.get("cwd")),
-        transcript=_path(told.get("transcript_path")),
         model=_text(told.get("model")),
         source=_text(told.get("source") or told.get("trigger")),
         tool=tool if isinstance(tool, str) and len(tool) <= 2 * _LONGEST else "",

@@ -24,14 +24,6 @@ class Tenants:
         self._of_namespace: OrderedDict[str, Journal] = OrderedDict()
         self._made_from: Journal | None = None
 
-    async def any_journal(self) -> "Journal":
-        """Give a journal on the database, whatever its namespace.
-
-        Raises:
-            Fault: it cannot be opened now.
-        """
-        return await self._journal()
-
     async def journal_of(self, namespace: str) -> "Journal":
         """Give the journal of a namespace.
 
