@@ -11,7 +11,9 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from counterfoil.server.hooks.shell.feeding import fed_script
 from counterfoil.server.hooks.shell.grammar import shell_parser
+from counterfoil.server.hooks.shell.script import Invocation, Script
 from counterfoil.server.hooks.shell.secret_words import is_secret_name
 from counterfoil.server.hooks.shell.tree import (
     READING,
@@ -24,7 +26,7 @@ from counterfoil.server.hooks.shell.tree import (
 from counterfoil.server.hooks.shell.words import Known, Room, Word, heredoc_text, word_of, words_of
 from counterfoil.server.hooks.shell.wrappers import Inner, program_of, unwrapped
 
-__all__ = ["Invocation", "Script", "read_script", "read_words", "within"]
+__all__ = ["read_script", "read_words", "within"]
 
 _DEEPEST = 12
 """Scripts in scripts in scripts: whoever nests deeper is not followed."""
@@ -72,46 +74,6 @@ _BRANCHES = frozenset(("case_item", "elif_clause", "else_clause"))
 _NOTHING: frozenset[int] = frozenset()
 
 
-class Invocation(Struct, frozen=True, kw_only=True):
-    """One program that runs. `folder` is where, None where that cannot be told.
-
-    `decides`: when the whole command ends with status 0, this has succeeded. `fed_by` are the programs whose
-    output it reads, `stdin` the text of a here-document, `reads` the file that its input is taken from.
-    `writes` are the files that its output goes to; with `appends`, behind what is there. `is_fed`: it is a
-    shell, and what it reads is its script. `is_elsewhere`: the files that it sees are not the ones here.
-    """
-
-    words: tuple[Word, ...]
-    env: tuple[tuple[str, Word], ...] = ()
-    folder: str | None = None
-    decides: bool = False
-    fed_by: tuple["Invocation", ...] = ()
-    stdin: Word | None = None
-    reads: Word | None = None
-    writes: tuple[Word, ...] = ()
-    appends: bool = False
-    is_fed: bool = False
-    is_elsewhere: bool = False
-
-    @property
-    def program(self) -> str:
-        """The program's name without its folder."""
-        return program_of(self.words)
-
-
-class Script(Struct, frozen=True, kw_only=True):
-    """All programs of a command in their order. `is_whole` off: parts were not understood.
-
-    `assigned` are all values that it gives to variables, to functions and to what a loop goes through, as far
-    as they are written in it, `unread` the parts of it that are no shell script.
-    """
-
-    invocations: tuple[Invocation, ...]
-    is_whole: bool = True
-    assigned: tuple[str, ...] = ()
-    unread: tuple[str, ...] = ()
-
-
 def read_script(text: str, *, folder: str | None) -> Script:
     """Read a command line that is run in `folder`."""
     reader = _Reader(folder, variables=_alike())
@@ -134,8 +96,6 @@ def _finished(reader: "_Reader", decided: frozenset[int], *, depth: int = 0) -> 
     for index, invocation in enumerate(reader.found):
         decides, text = index in decided, None
         if invocation.is_fed and depth <= _DEEPEST:
-            from counterfoil.server.hooks.shell.feeding import fed_script
-
             text = fed_script(invocation)
         if text is None:
             # Whether there is an effect in what cannot be read is told by the words around it.
