@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from counterfoil.store.comparing import hides_the_same
 from counterfoil.store.domain.commands import Criterion, ReceiptGiven
-from counterfoil.store.domain.criteria import satisfaction_text
+from counterfoil.store.domain.criteria import misnamed, satisfaction_text
 from counterfoil.store.domain.model import Operation, Run
 from counterfoil.store.domain.names import fold_spelling, targets_overlap
 from counterfoil.store.domain.receipts import ReceiptFacts
@@ -54,7 +54,12 @@ class ReceiptReading:
             # Evidence is kept whatever became of the criteria: as where a spec comes later.
             with suppress(BodyDamaged):
                 criteria = await criteria_of(connection, run)
-            receipt = replace(receipt, satisfies=satisfaction_text(satisfied, criteria))
+            is_said = bool(given.satisfies) or receipt.external_id is not None
+            receipt = replace(
+                receipt,
+                satisfies=satisfaction_text(satisfied, criteria),
+                misnamed=misnamed(satisfied, criteria) if is_said else (),
+            )
         if receipt.attempt is not None:
             check_attempt(operation, receipt.attempt)
         if operation is not None:
