@@ -152,6 +152,68 @@ async def test_a_declined_request_permits_nothing_and_the_same_call_asks_nothing
         await verified(desk)
 
 
+async def test_a_person_who_said_no_is_not_asked_the_same_again(tmp_path: Path) -> None:
+    async with open_desk(tmp_path, policy=GATED) as desk:
+        await pay(desk)
+        asked = await request(desk, caller=as_caller(AGENT))
+        desk.clock.advance(1)
+        await desk.journal.decline_request(asked["request"], PERSON)
+        desk.clock.advance(1)
+        for caller in (as_caller(AGENT), as_caller(ANOTHER)):
+            await pay(desk)
+            again = await request(desk, caller=caller, why="really")
+            assert (again["request"], again["request_state"]) == (asked["request"], "declined")
+            assert verb(again) == "ask: authority_required"
+            assert again["warnings"] == ["a person was asked, and has not permitted it"]
+        assert await desk.journal.list_requests() == []
+        claimed = await grant(desk, caller=as_caller(AGENT))
+        assert (claimed["request"], claimed["request_state"]) == (asked["request"], "declined")
+        # Whoever said no can change their mind.
+        assert verb(await grant(desk, request=asked["request"])) == "continue: recorded"
+        assert await pay(desk) == "perform: first_attempt"
+        await verified(desk)
+
+
+async def test_a_no_to_an_action_in_a_run_stands_for_that_action_and_target(tmp_path: Path) -> None:
+    async with open_desk(tmp_path, policy=GATED) as desk:
+        wish: dict[str, Any] = {"ref": OperationRef(run="run-1"), "action": "pay.send"}
+        asked = await request(desk, target="landlord", **wish)
+        await desk.journal.decline_request(asked["request"], PERSON)
+        desk.clock.advance(1)
+        again = await request(desk, target="landlord", **wish)
+        assert (again["request"], again["request_state"]) == (asked["request"], "declined")
+        other = await request(desk, target="baker", **wish)
+        assert other["request_state"] == "waiting"
+
+
+async def test_a_no_does_not_stand_for_another_effect_nor_for_another_question(tmp_path: Path) -> None:
+    async with open_desk(tmp_path, policy=GATED) as desk:
+        given = {**PAY, "target": None}
+        await desk.begin(**given)
+        asked = await request(desk)
+        desk.clock.advance(1)
+        await desk.journal.decline_request(asked["request"], PERSON)
+        desk.clock.advance(1)
+        await pay(desk)
+        changed = await request(desk)
+        assert (changed["request_state"], changed["request"] == asked["request"]) == ("waiting", False)
+        await desk.journal.decline_request(changed["request"], PERSON)
+        desk.clock.advance(1)
+        # What was permitted meanwhile, tried, and is used up asks for one more attempt.
+        await grant(desk)
+        await pay(desk)
+        await desk.failure("none", evidence=REFUSED, retryable=False)
+        more = await request(desk)
+        assert (verb(more), more["request_state"]) == ("ask: attempts_exhausted", "waiting")
+        await desk.journal.decline_request(more["request"], PERSON)
+        desk.clock.advance(1)
+        assert (await request(desk))["request"] == more["request"]
+        await grant(desk)
+        await pay(desk)
+        await desk.failure("none", evidence=REFUSED, attempt=2, retryable=False)
+        assert (await request(desk))["request_state"] == "waiting"
+
+
 async def test_an_action_in_a_run_can_be_permitted_before_it_is_begun(tmp_path: Path) -> None:
     async with open_desk(tmp_path, policy=GATED) as desk:
         in_run = OperationRef(run="run-1")

@@ -15,7 +15,7 @@ from counterfoil.store.domain.untrusted import safe_value
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.presenting import answer_head, value_of, without_none
 from counterfoil.store.protocol import Connection
-from counterfoil.store.resolving import read_body, warnings_of_others
+from counterfoil.store.resolving import misnamed_in, read_body, warnings_of_others
 from counterfoil.store.viewing import Viewer, damage_warning, damaged_shown, keys_shown
 from counterfoil.store.weighing import authority_shown
 
@@ -97,6 +97,7 @@ class BeginAnswering:
         unread = [alike.operation for alike in verdict.fields.get("duplicates", ())]
         unread += [*facts.dependencies.values(), *(() if facts.original is None else (facts.original,))]
         warnings += [damage_warning(other) for other in unread[:20] if other.is_damaged]
+        warnings += await misnamed_in(connection, facts.run, given.satisfies)
         if operation is not None:
             if _brings_another_payload(operation, given):
                 warnings.append(

@@ -14,6 +14,7 @@ from counterfoil.store.domain.states import state_of
 from counterfoil.store.errors import BodyDamaged
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.protocol import Connection
+from counterfoil.store.resolving import misnamed_in
 from counterfoil.store.running import MOST_SHOWN, RunKeeping
 from counterfoil.store.viewing import CONTEXT_DAMAGED, Viewer, safe
 from counterfoil.store.weighing import context_of, today_of
@@ -95,6 +96,11 @@ class RunBeginning:
             answer.setdefault("warnings", []).append(
                 f"another run declares the same slot of this schedule: {safe(twin)}"
             )
+        if verdict.next == "continue":
+            named = [name for step in given.steps for name in step.satisfies]
+            strange = await misnamed_in(connection, verdict.run, named)
+            if strange:
+                answer.setdefault("warnings", []).extend(strange)
         if verdict.duplicates:
             answer["duplicates"] = [
                 {"step": key, **shown}

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from counterfoil.store.damaged_rows import misled, refuse_lost, rows_are_gone, stand_in_for_lost
 from counterfoil.store.domain.canonical import digest
 from counterfoil.store.domain.commands import Criterion
-from counterfoil.store.domain.criteria import criteria_from_text
+from counterfoil.store.domain.criteria import criteria_from_text, misnamed
 from counterfoil.store.domain.events import EventKind
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.lookalikes import is_of_conversation
@@ -33,6 +34,7 @@ __all__ = [
     "has_decided",
     "last_compaction",
     "look_alike_terms",
+    "misnamed_in",
     "no_such_run",
     "operation_or_fault",
     "operation_to_look_at",
@@ -313,6 +315,14 @@ async def criteria_of(connection: Connection, run: Run | None) -> tuple[Criterio
     if run is None or run.criteria is None:
         return ()
     return criteria_from_text(await read_body(connection, run, run.criteria))
+
+
+async def misnamed_in(connection: Connection, run: Run | None, ids: Iterable[str]) -> tuple[str, ...]:
+    """Warn of ids that are no criteria of `run`; where its criteria cannot be read nobody can know."""
+    ids = tuple(ids)
+    with suppress(BodyDamaged):
+        return misnamed(ids, await criteria_of(connection, run)) if ids else ()
+    return ()
 
 
 async def satisfying_in(connection: Connection, place: Mapping[str, str]) -> tuple[Operation, ...]:

@@ -42,7 +42,8 @@ class ReceiptFacts(Struct, frozen=True, kw_only=True):
     """A receipt in normal form. `attempt` is the number that the caller named.
 
     `belongs_to_another`: the reference is on file as the evidence of another operation. `contradicts` names
-    what the caller says of the effect and the operation has otherwise: action, target, args.
+    what the caller says of the effect and the operation has otherwise: action, target, args. `misnamed` warns
+    of criteria that the run does not have.
     """
 
     kind: str
@@ -59,6 +60,7 @@ class ReceiptFacts(Struct, frozen=True, kw_only=True):
     result_digest: str | None = None
     belongs_to_another: bool = False
     contradicts: tuple[str, ...] = ()
+    misnamed: tuple[str, ...] = ()
 
 
 def decide_receipt(
