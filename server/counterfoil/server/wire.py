@@ -135,13 +135,16 @@ def _usable_id(content: Any) -> str | int | None:
 def _refused(members: dict[str, Any], is_whole: bool, *, code: str, message: str) -> Refusal:
     """Answer by what could be made out of the line: a tool's result, an error, or an error without id.
 
-    `is_whole` says that `members` are all there are: then a method without an id is a notification.
+    `is_whole` says that `members` are all there are: then a method without an id is a notification. The id of
+    what is an answer itself is one of ours, and may be that of a request of the caller's as well.
     """
     request_id = _usable_id(members)
     if isinstance(request_id, str) and not request_id.isascii():
         request_id = None
     if is_whole and members.get("method") is not None and "id" not in members:
         return Refusal(None)
+    if "method" not in members and ("result" in members or "error" in members):
+        request_id = None
     if request_id is None or members.get("method") != "tools/call":
         return _protocol_error(INVALID_REQUEST, f"Invalid request: {message}", request_id)
     text = plain_fault(
