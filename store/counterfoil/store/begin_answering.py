@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from counterfoil.store.contexts import drift_shown
-from counterfoil.store.domain.answers import Verdict
+from counterfoil.store.domain.answers import Verdict, damage_warning
 from counterfoil.store.domain.begin import BeginFacts, BeginGiven
 from counterfoil.store.domain.context import Drift
 from counterfoil.store.domain.differences import differences
@@ -16,7 +16,7 @@ from counterfoil.store.preparing import Bodies
 from counterfoil.store.presenting import answer_head, value_of, without_none
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import misnamed_in, read_body, warnings_of_others
-from counterfoil.store.viewing import Viewer, damage_warning, damaged_shown, keys_shown
+from counterfoil.store.viewing import Viewer, damaged_shown, keys_shown
 from counterfoil.store.weighing import authority_shown
 
 __all__ = ["BeginAnswering"]
@@ -111,7 +111,7 @@ class BeginAnswering:
                 connection, operation, situation.party, is_new=facts.operation is None
             )
         if warnings:
-            answer["warnings"] = warnings
+            answer["warnings"] = list(dict.fromkeys(warnings))
         return answer
 
     def damaged(self, operation: Operation, now: Instant) -> dict[str, Any]:

@@ -18,6 +18,7 @@ __all__ = [
     "NOT_HELD",
     "TWIN_IN_QUESTION",
     "Verdict",
+    "damage_warning",
     "guidance_for",
     "skip_reason",
 ]
@@ -70,6 +71,15 @@ class Verdict(Struct, frozen=True, kw_only=True):
 def skip_reason(state: State) -> str:
     """The reason of `skip` in a settled state."""
     return "already_succeeded" if state is State.SUCCEEDED else state.value
+
+
+def damage_warning(operation: Operation) -> str:
+    """Say what is the matter with an operation whose rows cannot be read, and what to do."""
+    return (
+        f"what is on record of {operation.id} cannot be read: its effect may have happened, so do not "
+        "perform it, and keep every receipt of it; nothing can be recorded on it until a person has run "
+        "`counterfoil verify`, which tells whether its log is whole and `--repair` can make its rows anew"
+    )
 
 
 _PERFORM = (
