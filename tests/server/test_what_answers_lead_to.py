@@ -167,7 +167,7 @@ async def test_a_word_of_no_effect_that_does_not_count_is_told_why(tmp_path: Pat
         for number, (evidence, caller, why) in enumerate(
             [
                 (None, AGENT, "counts only with evidence"),
-                ({"status": 503}, AGENT, "a status of 5xx is none"),
+                ({"status": 503}, AGENT, "5xx is no such evidence"),
                 ({"status": 422}, ANOTHER, "not known as the holder"),
                 ({"status": 422}, AGENT, None),
             ]
@@ -178,6 +178,64 @@ async def test_a_word_of_no_effect_that_does_not_count_is_told_why(tmp_path: Pat
             assert [why is not None and why in warning for warning in told.get("warnings", ())] == (
                 [True] if why else []
             )
+
+
+async def test_whoever_has_the_evidence_after_all_is_told_to_send_it_and_it_counts(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        await desk.begin()
+        # A mail server's 550 is a refusal; under the name of an HTTP status it is none.
+        told = await desk.failure("none", evidence={"status": 550})
+        assert told["state"] == "in_doubt"
+        assert "call record_failure again with it" in told["warnings"][0]
+        assert (await desk.failure("none", evidence={"smtp_reply": "550 5.1.1"}))["state"] == "failed"
+
+
+async def test_a_failure_in_doubt_that_may_be_repeated_says_so(tmp_path: Path) -> None:
+    terms: list[tuple[dict[str, Any], bool]] = [
+        ({"repeat": "keyed", "key_ttl_seconds": 9_000}, True),
+        ({"repeat": "safe"}, True),
+        ({"repeat": "safe", "max_attempts": 1}, False),
+        ({}, False),
+    ]
+    async with open_desk(tmp_path) as desk:
+        for number, (given, is_told) in enumerate(terms):
+            at = desk.at(f"k{number}")
+            await at.begin(**given)
+            failed = await at.failure("unknown")
+            assert (failed["next"], failed["reason"]) == ("reconcile", "in_doubt")
+            assert ["begin_operation decides" in one for one in failed.get("warnings", ())] == [
+                True
+            ] * is_told
+            assert ((await at.begin())["next"] == "perform") is is_told
+
+
+async def test_a_final_failure_does_not_send_the_caller_into_a_begin_that_asks(tmp_path: Path) -> None:
+    ended: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+        ({}, {"retryable": False}, "ask"),
+        ({"max_attempts": 1}, {}, "ask"),
+        ({}, {}, "perform"),
+    ]
+    async with open_desk(tmp_path) as desk:
+        for number, (terms, failure, next_) in enumerate(ended):
+            at = desk.at(f"k{number}")
+            await at.begin(**terms)
+            told = await at.failure("none", evidence={"denied": "by the user"}, **failure)
+            assert (told["next"], told["state"]) == ("continue", "failed")
+            assert ("begin_operation answers ask" in told["guidance"]) is (next_ == "ask")
+            assert ("call begin_operation again" in told["guidance"]) is (next_ == "perform")
+            assert (await at.begin())["next"] == next_
+
+
+async def test_what_depends_on_a_check_that_came_out_red_waits(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        tests, deploy = desk.at("tests"), desk.at("deploy")
+        await tests.begin(action="ci.run", repeat="safe")
+        red = await tests.failure("none", evidence={"failed": 3, "report": "ci-501"})
+        assert (red["next"], red["state"]) == ("continue", "failed")
+        assert (await deploy.begin(action="deploy", depends_on=("tests",)))["reason"] == "dependency"
+        assert (await tests.begin(action="ci.run"))["reason"] == "retry_after_failure"
+        await tests.receipt(attempt=2, kind="test_result", external_id="ci-502")
+        assert (await deploy.begin(action="deploy"))["next"] == "perform"
 
 
 async def test_a_plan_says_what_it_could_not_alter(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ __all__ = [
     "FINDING_KEPT",
     "GUIDANCE",
     "HOLD_ENDED",
+    "NO_ATTEMPT_LEFT",
     "NOT_HELD",
     "TWIN_IN_QUESTION",
     "Verdict",
@@ -26,11 +27,17 @@ RECORDED: Mapping[State, str] = {
     State.PLANNED: "Recorded. Nothing was attempted yet: begin_operation when it is to be done.",
     State.IN_PROGRESS: "Recorded. The attempt goes on; record its receipt or failure when it ends.",
     State.IN_DOUBT: "Recorded. Whether it happened is still open: look it up later and reconcile_operation.",
-    State.FAILED: "Recorded: no attempt had an effect. If it is still wanted, call begin_operation again.",
+    State.FAILED: "Recorded: no attempt had an effect. If it is still wanted, call begin_operation again, at "
+    "retry_at where that is given.",
     State.SUCCEEDED: "Recorded: it is done. Go on with the next step.",
 }
 """What to do after `continue: recorded`, by the state that it led to."""
 
+NO_ATTEMPT_LEFT = (
+    "Recorded: no attempt had an effect, and none is left or this failure was final: unless a person has "
+    "permitted one more, begin_operation answers ask. If it was denied or is not wanted any more, give it "
+    "up: close_operation as cancelled, where that tool is offered."
+)
 HOLD_ENDED = (
     "The hold is over: whoever calls begin_run next has the run. Live attempts go on; "
     "`counterfoil reconcile --end-lease` ends one."
@@ -172,8 +179,9 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
     (
         "ask",
         "attempts_exhausted",
-    ): "No attempt is left, or the failure was final: do not perform it. A person may permit one more: tell "
-    "them, once, by request_authority where that tool is offered; `counterfoil grant` permits it.",
+    ): "No attempt is left, or the failure was final: do not perform it. If a person said no to it, leave it "
+    "at that; else they may permit one more: tell them, once, by request_authority where that tool is "
+    "offered; `counterfoil grant` permits it, `counterfoil close` gives it up.",
     (
         "ask",
         "history_gap",
