@@ -152,6 +152,53 @@ async def test_a_declined_request_permits_nothing_and_the_same_call_asks_nothing
         await verified(desk)
 
 
+async def test_a_later_session_is_told_that_a_request_waits_or_was_declined(tmp_path: Path) -> None:
+    async with open_desk(tmp_path, policy=GATED) as desk:
+
+        async def told() -> list[tuple[str | None, str | None]]:
+            begun = await desk.begin(**PAY, caller=ANOTHER)
+            steps = (await desk.plan(caller=ANOTHER))["steps"]
+            [step] = [step for step in steps if step["key"] == desk.key]
+            answers = [begun, await desk.check(caller=ANOTHER), step]
+            assert {one["next"] for one in answers} == {"ask"}
+            return [(one.get("request"), one.get("request_state")) for one in answers]
+
+        assert await told() == [(None, None)] * 3
+        first = await request(desk)
+        assert "The request waits" in first["guidance"]
+        assert await told() == [(first["request"], "waiting")] * 3
+        assert "The request waits" in (await desk.check())["guidance"]
+        declined = await desk.journal.decline_request(first["request"], PERSON)
+        assert "ask again only if they tell you to" in declined["guidance"]
+        assert await told() == [(first["request"], "declined")] * 3
+        assert "ask again only if they tell you to" in (await desk.begin(**PAY))["guidance"]
+        desk.clock.advance(1)
+        second = await request(desk)
+        assert await told() == [(second["request"], "waiting")] * 3
+        other = desk.at("other")
+        assert "request" not in await other.begin(**{**PAY, "target": "other"})
+        given = await grant(desk, request=second["request"])
+        assert (await request(desk))["guidance"].startswith("A permission for it is on file")
+        await revoke(desk, given)
+        assert await told() == [(None, None)] * 3
+        await verified(desk)
+
+
+async def test_where_nobody_is_asked_the_answer_is_nobodys_yes(tmp_path: Path) -> None:
+    async with open_desk(tmp_path, policy=GATED) as desk:
+        await desk.at("first").begin()
+        await desk.begin(depends_on=("first",))
+        await desk.at("first").receipt(attempt=1)
+        in_run = OperationRef(run="run-1")
+        for free in (await request(desk), await request(desk, ref=in_run, action="chat.post", target="x")):
+            assert verb(free) == "begin: first_attempt"
+            assert free["guidance"].startswith("Nobody was asked")
+        asked = await request(desk, ref=in_run, action="pay.send", target="x")
+        await grant(desk, request=asked["request"])
+        permitted = await request(desk, ref=in_run, action="pay.send", target="x")
+        assert permitted["guidance"].startswith("A permission for it is on file")
+
+
 async def test_an_action_in_a_run_can_be_permitted_before_it_is_begun(tmp_path: Path) -> None:
     async with open_desk(tmp_path, policy=GATED) as desk:
         in_run = OperationRef(run="run-1")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from counterfoil.store.contexts import drift_shown
-from counterfoil.store.domain.answers import Verdict
+from counterfoil.store.domain.answers import REQUESTED, Verdict
 from counterfoil.store.domain.begin import BeginFacts, BeginGiven
 from counterfoil.store.domain.context import Drift
 from counterfoil.store.domain.differences import differences
@@ -16,6 +16,7 @@ from counterfoil.store.preparing import Bodies
 from counterfoil.store.presenting import answer_head, value_of, without_none
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import read_body, warnings_of_others
+from counterfoil.store.standing_requests import request_standing
 from counterfoil.store.viewing import Viewer, damage_warning, damaged_shown, keys_shown
 from counterfoil.store.weighing import authority_shown
 
@@ -72,6 +73,11 @@ class BeginAnswering:
             )
         if verdict.fields.get("conflict") and facts.operation is not None:
             answer["conflict"] = await self._conflict(connection, facts.operation, given, bodies)
+        if operation is not None:
+            asked = await request_standing(connection, operation, next_=verdict.next, reason=verdict.reason)
+            answer.update(asked)
+            if asked:
+                answer["guidance"] = REQUESTED[asked["request_state"]]
         shown_drift = drift_shown(drifts) or []
         authority = verdict.fields.get("authority")
         if authority is not None and verdict.next == "ask":

@@ -23,6 +23,7 @@ from counterfoil.store.presenting import Presenter, body_damaged, body_gone, bod
 from counterfoil.store.protocol import Connection, Database, Row
 from counterfoil.store.resolving import read_body
 from counterfoil.store.rows import load_operations, run_from_row
+from counterfoil.store.standing_requests import request_standing
 from counterfoil.store.weighing import authority_shown, barriers_of
 
 __all__ = [
@@ -203,6 +204,11 @@ class Viewer(Struct, frozen=True, kw_only=True):
         }
         if step.outlook.next == "ask":
             entry.update(authority_shown(step.authority))
+            entry.update(
+                await request_standing(
+                    connection, operation, next_=step.outlook.next, reason=step.outlook.reason
+                )
+            )
         if step.outlook.reason == "possible_duplicate":
             entry["duplicates"] = self.present.duplicates(step.duplicates, now)
         if step.outlook.next in ("reconcile", "ask", "begin") and operation.attempts:

@@ -16,7 +16,10 @@ __all__ = [
     "GUIDANCE",
     "HOLD_ENDED",
     "NO_ATTEMPT_LEFT",
+    "NOBODY_ASKED",
     "NOT_HELD",
+    "PERMITTED",
+    "REQUESTED",
     "TWIN_IN_QUESTION",
     "Verdict",
     "guidance_for",
@@ -46,6 +49,19 @@ NOT_HELD = "Nobody holds this run: nothing was changed."
 FINDING_KEPT = (
     "The receipt is on file already; the finding is kept beside it, and the state is unchanged. Go on."
 )
+NOBODY_ASKED = (
+    "Nobody was asked, as nothing that is known here needs a person's permission: this is nobody's yes. If "
+    "your own instructions want one, ask the person yourself; else call begin_operation, which decides."
+)
+PERMITTED = "A permission for it is on file: call begin_operation, which decides."
+REQUESTED: Mapping[str, str] = {
+    "waiting": "The request waits for a person: do not perform it, and never grant it yourself. Tell them, "
+    "once, what `how` says; when they have permitted it, begin_operation says so.",
+    "declined": "A person was asked and has not permitted it: do not perform it, and ask again only if they "
+    "tell you to. Where it is given up, close_operation as cancelled, if that tool is offered.",
+}
+"""What to do about a request for a permission, by its state."""
+
 TWIN_IN_QUESTION = (
     "This very effect is on file under another key, and whether it happened is in question: do not perform "
     "it. No distinct_from sets it aside: use that key (see duplicates), and reconcile it first."
@@ -162,8 +178,8 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
         "ask",
         "authority_required",
     ): "A person must permit this first: do not perform it, and never grant it yourself. Tell them, once, by "
-    "request_authority where that tool is offered; a request that waits or was declined is not made again: "
-    "they permit it with `counterfoil grant`.",
+    "request_authority where that tool is offered; a request that waits or was declined (request_state) is "
+    "not made again: they permit it with `counterfoil grant`.",
     (
         "ask",
         "authority_expired",

@@ -932,6 +932,14 @@ ORDER BY asked_at, id;
 -- At most one row.
 SELECT * FROM authority_requests WHERE namespace = :namespace AND id = :id;
 
+-- name: newest_request
+-- At most one row: what a person was last asked for an operation, whatever came of it; of two at one time the one
+-- that waits.
+SELECT * FROM authority_requests
+WHERE namespace = :namespace AND operation = :operation
+ORDER BY asked_at DESC, CASE state WHEN 'waiting' THEN 0 ELSE 1 END, id
+LIMIT 1;
+
 -- name: requests_of_call
 -- What a call asked for, so that the same call sent again asks for nothing new.
 SELECT * FROM authority_requests
