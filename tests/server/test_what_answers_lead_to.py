@@ -6,9 +6,20 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from counterfoil.store.domain import answers
 from counterfoil.store.domain.answers import GUIDANCE
-from counterfoil.store.domain.commands import BeginRun, CheckOperation, Lookup, OperationRef, PlanStep, Undo
+from counterfoil.store.domain.commands import (
+    BeginRun,
+    CheckOperation,
+    FindOperations,
+    FinishRun,
+    Lookup,
+    OperationRef,
+    PlanStep,
+    Undo,
+)
 from counterfoil.store.errors import NotFound, TooLarge
+from counterfoil.tools.catalogue import ALL_TOOLS, CORE_TOOLS
 from journals import AGENT, ANOTHER, open_desk
 
 pytestmark = pytest.mark.anyio
@@ -236,6 +247,69 @@ async def test_what_depends_on_a_check_that_came_out_red_waits(tmp_path: Path) -
         assert (await tests.begin(action="ci.run"))["reason"] == "retry_after_failure"
         await tests.receipt(attempt=2, kind="test_result", external_id="ci-502")
         assert (await deploy.begin(action="deploy"))["next"] == "perform"
+
+
+async def test_a_list_without_steps_does_not_send_the_caller_to_their_next(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        journal, run = desk.journal, desk.run
+        started = await journal.begin_run(BeginRun(run=run), AGENT)
+        assert started["guidance"].startswith("Started. Nothing is open in this run")
+        await desk.begin()
+        for answer in (await desk.plan(), await journal.begin_run(BeginRun(run=run), AGENT)):
+            assert "each step's next" in answer["guidance"]
+        assert "resume_plan with it" in (await desk.plan(run=None))["guidance"]
+        found = await journal.find_operations(FindOperations(text="email"), AGENT)
+        assert "Operations of any run" in found["guidance"]
+        await desk.receipt(attempt=1)
+        for include in ("open", "all"):
+            assert "finish_run" in (await desk.plan(include=include))["guidance"]
+        await journal.finish_run(FinishRun(run=run, outcome="completed"), AGENT)
+        assert (await desk.plan())["guidance"].startswith("This run is finished")
+
+
+async def test_what_is_to_be_reviewed_is_said_wherever_it_may_be_acted_on(tmp_path: Path) -> None:
+    then, now = {"model": "a", "spec": "1"}, {"model": "b", "spec": "2"}
+    async with open_desk(tmp_path) as desk:
+
+        async def begun(**given: Any) -> dict[str, Any]:
+            return await desk.journal.begin_run(BeginRun(run=desk.run, **given), AGENT)
+
+        async def is_told() -> bool:
+            return "to review" in str((await desk.plan()).get("warnings"))
+
+        await begun(context=then, plan=(PlanStep(key=desk.key, action="email.send"),))
+        assert not await is_told()
+        assert "to review" not in str((await begun(context={**then, "model": "b"})).get("warnings"))
+        assert "begin_run with accept_drift" in str((await begun(context=now))["warnings"])
+        assert await is_told()
+        assert "to review" in str((await desk.begin())["warnings"])
+        accepted = await begun(context=now, accept_reason="looked at the steps: unchanged")
+        assert "to review" not in str(accepted.get("warnings"))
+        assert not await is_told()
+
+
+async def test_a_refused_close_says_that_it_was_not_closed_and_what_would_be(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        await desk.begin()
+        await desk.failure("unknown")
+        refused = await desk.close("cancelled")
+        assert (refused["next"], refused["state"]) == ("reconcile", "in_doubt")
+        [why] = refused["warnings"]
+        assert "was not closed" in why
+        assert "close it as timed_out" in why
+        closed = await desk.close("timed_out")
+        assert (closed["state"], closed.get("warnings")) == ("timed_out", None)
+
+
+def test_a_tool_outside_the_core_is_named_with_where_it_is_offered() -> None:
+    further = {tool.name for tool in ALL_TOOLS} - {tool.name for tool in CORE_TOOLS}
+    everything = [*GUIDANCE.values(), *answers.REQUESTED.values(), *answers.RECORDED.values()]
+    # The end of a hold is told to the person who ended it.
+    named = (getattr(answers, name) for name in answers.__all__ if name != "HOLD_ENDED")
+    everything += [words for words in named if isinstance(words, str)]
+    for words in everything:
+        if any(tool in words for tool in further):
+            assert "tool is offered" in words, words
 
 
 async def test_a_plan_says_what_it_could_not_alter(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from counterfoil.store.contexts import drift_shown
+from counterfoil.store.contexts import drift_shown, review_warning
 from counterfoil.store.domain.answers import REQUESTED, Verdict
 from counterfoil.store.domain.begin import BeginFacts, BeginGiven
 from counterfoil.store.domain.context import Drift
@@ -103,6 +103,8 @@ class BeginAnswering:
         unread = [alike.operation for alike in verdict.fields.get("duplicates", ())]
         unread += [*facts.dependencies.values(), *(() if facts.original is None else (facts.original,))]
         warnings += [damage_warning(other) for other in unread[:20] if other.is_damaged]
+        if verdict.next == "perform":
+            warnings += review_warning(drifts)
         if operation is not None:
             if _brings_another_payload(operation, given):
                 warnings.append(

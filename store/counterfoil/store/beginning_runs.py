@@ -4,7 +4,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from counterfoil.store.contexts import PreparedContext, context_from, drift_shown, save_context
+from counterfoil.store.contexts import (
+    PreparedContext,
+    context_from,
+    drift_shown,
+    review_warning,
+    save_context,
+)
 from counterfoil.store.domain.context import accepted_context, compare_contexts
 from counterfoil.store.domain.drafting import Situation
 from counterfoil.store.domain.events import EventKind
@@ -82,6 +88,8 @@ class RunBeginning:
             left = compare_contexts(context.value, today, self._view.policy.drift)
             drifts = tuple(drift for drift in left if drift.drift_class in ("review", "block"))
         answer["drift"] = drift_shown(drifts)
+        if verdict.next == "continue" and review_warning(drifts):
+            answer.setdefault("warnings", []).extend(review_warning(drifts))
         if is_accepted and is_blocked:
             answer.setdefault("warnings", []).append(
                 "what is classed block was not accepted: only a person lifts it (counterfoil grant)"
@@ -93,7 +101,8 @@ class RunBeginning:
         twin = await self._twin(connection, given)
         if twin is not None:
             answer.setdefault("warnings", []).append(
-                f"another run declares the same slot of this schedule: {safe(twin)}"
+                f"another run declares the same slot of this schedule: {safe(twin)}; work on that one, "
+                "unless this is really other work"
             )
         if verdict.duplicates:
             answer["duplicates"] = [

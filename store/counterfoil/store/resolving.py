@@ -376,7 +376,8 @@ async def warnings_of_others(
         )
         warnings += [
             f"the same effect was begun in another run: {row['operation']} "
-            f"(in {escape_untrusted(row['run'], limit=200)})"
+            f"(in {escape_untrusted(row['run'], limit=200)}); if this run is that work under another name, "
+            "do not perform it here"
             for row in rows[:_MOST_ELSEWHERE]
         ]
         if len(rows) > _MOST_ELSEWHERE:

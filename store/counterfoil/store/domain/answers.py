@@ -13,13 +13,17 @@ from counterfoil.store.domain.model import Finding, Operation, State
 
 __all__ = [
     "FINDING_KEPT",
+    "FOUND",
     "GUIDANCE",
     "HOLD_ENDED",
     "NO_ATTEMPT_LEFT",
     "NOBODY_ASKED",
+    "NOTHING_OPEN",
     "NOT_HELD",
     "PERMITTED",
     "REQUESTED",
+    "RUNS_LISTED",
+    "RUN_OVER",
     "TWIN_IN_QUESTION",
     "Verdict",
     "guidance_for",
@@ -44,6 +48,22 @@ NO_ATTEMPT_LEFT = (
 HOLD_ENDED = (
     "The hold is over: whoever calls begin_run next has the run. Live attempts go on; "
     "`counterfoil reconcile --end-lease` ends one."
+)
+RUNS_LISTED = (
+    "Choose the run that you work on and call resume_plan with it; nothing here lets you act. One that is "
+    "missing is over (include all lists it) or was begun under another name."
+)
+NOTHING_OPEN = (
+    "Nothing is open in this run; what is settled include all lists. Begin further effects with "
+    "begin_operation; where the work is over, call finish_run, if that tool is offered."
+)
+RUN_OVER = (
+    "This run is finished and nothing in it is open: nothing new is begun in it. One that finished as failed "
+    "is taken up again by begin_run, where that tool is offered; otherwise tell the person."
+)
+FOUND = (
+    "Operations of any run as they stand now; nothing here lets you act. Each one's next says what comes, "
+    "and begin_operation decides."
 )
 NOT_HELD = "Nobody holds this run: nothing was changed."
 FINDING_KEPT = (
@@ -116,8 +136,8 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
     (
         "begin",
         "first_attempt",
-    ): "Not started: call begin_operation with the recorded action, target, args and "
-    "payload (check_operation with detail args and payload gives them); it decides.",
+    ): "Not started: call begin_operation with what is recorded of it (check_operation with detail args and "
+    "payload gives these) and your own choice of what is not; it decides.",
     ("begin", "retry_after_failure"): "It had no effect so far: to try again call begin_operation with "
     "the recorded action, target, args and payload (check_operation with detail args and payload).",
     ("begin", "repeat_safe"): "Unknown, but safe to repeat: call begin_operation with the recorded action, "
@@ -149,8 +169,8 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
     ("wait", "dependency"): "Another step goes first (see waits_for): do not perform this one yet; begin it "
     "once that has succeeded.",
     ("wait", "backoff"): "The last failure asked for a pause: begin again at retry_at.",
-    ("wait", "run_held"): "Another live session works on this run: ask again at retry_at. If that session is "
-    "gone, a person can end its hold (counterfoil release).",
+    ("wait", "run_held"): "Another live session works on this run: leave its steps to it, and ask again at "
+    "retry_at. If that session is gone, a person can end its hold (counterfoil release).",
     (
         "reconcile",
         "in_doubt",
@@ -207,7 +227,8 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
         "ask",
         "disputed",
     ): "Two effects, or findings that contradict each other, are on file: do not perform it; "
-    "a person must decide (counterfoil reconcile).",
+    "a person must decide (counterfoil reconcile). If one of them is a mistake of yours, tell them which: "
+    "nothing on file is taken back.",
     (
         "ask",
         "unresolved",
@@ -231,9 +252,11 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
         "stop",
         "run_finished",
     ): "The run is finished: nothing new is begun in it, so do not perform it. One that "
-    "finished as failed is taken up again by begin_run; otherwise tell the person.",
+    "finished as failed is taken up again by begin_run, where that tool is offered; otherwise tell the "
+    "person.",
     ("stop", "unmet"): "What this call presupposes does not hold: nothing was changed, and do not perform "
-    "what it was for. warnings, unmet and unmet_criteria say what is missing.",
+    "what it was for. warnings, unmet and unmet_criteria say what is missing, or what to do instead: settle "
+    "that before you call again.",
     ("continue", "recorded"): "Recorded. Go on according to state.",
     ("continue", "duplicate"): "Already on file: nothing changed. Go on.",
     ("continue", "claimed"): "Kept as a claim beside what is on record; the state is unchanged.",
