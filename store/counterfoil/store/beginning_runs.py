@@ -20,6 +20,7 @@ from counterfoil.store.domain.states import state_of
 from counterfoil.store.errors import BodyDamaged
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.protocol import Connection
+from counterfoil.store.resolving import runs_named_alike
 from counterfoil.store.running import MOST_SHOWN, RunKeeping
 from counterfoil.store.viewing import CONTEXT_DAMAGED, Viewer, safe
 from counterfoil.store.weighing import context_of, today_of
@@ -97,6 +98,15 @@ class RunBeginning:
         if is_accepted and context is None:
             answer.setdefault("warnings", []).append(
                 "accept_drift accepted nothing: no difference is known; give today's context beside it"
+            )
+        # The slots of a schedule, and what one run starts, are named alike on purpose.
+        is_new = facts.run is None and given.parent is None and given.schedule_name is None
+        near = await runs_named_alike(connection, given.namespace, given.run) if is_new else []
+        if near:
+            answer["near_runs"] = near
+            answer.setdefault("warnings", []).append(
+                "this run is new, and runs with names like it are open (near_runs): if one of them is this "
+                "work, go on with it under its name instead"
             )
         twin = await self._twin(connection, given)
         if twin is not None:

@@ -111,6 +111,14 @@ GROUP BY state_now;
 -- Run names for a caller who named one that is not there, most recently touched first.
 SELECT run FROM runs WHERE namespace = :namespace ORDER BY touched_at DESC LIMIT :most;
 
+-- name: near_open_runs
+-- Of the runs touched last those that are not finished, the last one touched first.
+SELECT run FROM (
+    SELECT run, finished_as, touched_at FROM runs WHERE namespace = :namespace ORDER BY touched_at DESC LIMIT :most
+) AS recent
+WHERE finished_as IS NULL
+ORDER BY touched_at DESC, run;
+
 -- name: read_operation
 -- At most one row, by run and key.
 -- Garbled text comes as bytes.
