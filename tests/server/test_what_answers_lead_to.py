@@ -18,7 +18,7 @@ from counterfoil.store.domain.commands import (
     PlanStep,
     Undo,
 )
-from counterfoil.store.errors import NotFound, TooLarge
+from counterfoil.store.errors import InvalidArgument, NotFound, TooLarge
 from counterfoil.tools.catalogue import ALL_TOOLS, CORE_TOOLS
 from journals import AGENT, ANOTHER, open_desk
 
@@ -310,6 +310,30 @@ def test_a_tool_outside_the_core_is_named_with_where_it_is_offered() -> None:
     for words in everything:
         if any(tool in words for tool in further):
             assert "tool is offered" in words, words
+
+
+async def test_whoever_undoes_by_key_is_given_the_id(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        booked = await desk.at("book:flight").begin(action="flight.book", undo=Undo(tool="flight.cancel"))
+        await desk.at("book:flight").receipt(attempt=1)
+        cancel = desk.at("cancel:flight")
+        for named in ({"compensates": "book:flight"}, {"distinct_from": ("book:flight",)}):
+            with pytest.raises(InvalidArgument) as refused:
+                await cancel.begin(action="flight.cancel", **named)
+            assert f"for that key of this run it is {booked['operation']}" in refused.value.fix
+        with pytest.raises(InvalidArgument) as refused:
+            await cancel.begin(action="flight.cancel", compensates="https://airline.example/pnr")
+        assert "op_" not in refused.value.fix
+        assert (await desk.at("book:flight").check())["undo"] == {"tool": "flight.cancel", "detail": "undo"}
+
+
+async def test_a_check_says_that_a_checkpoint_is_on_file(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        await desk.begin()
+        assert not {"checkpoint", "undo"} & (await desk.check()).keys()
+        await desk.progress(attempt=1, checkpoint={"parts": 4})
+        assert (await desk.check())["checkpoint"] == "check_operation detail checkpoint"
+        assert '"parts"' in (await desk.check(detail="checkpoint"))["content"]
 
 
 async def test_a_plan_says_what_it_could_not_alter(tmp_path: Path) -> None:

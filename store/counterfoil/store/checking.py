@@ -38,6 +38,7 @@ from counterfoil.store.viewing import (
     safe,
     size_of,
     step_warnings,
+    undo_shown,
 )
 from counterfoil.store.weighing import authority_shown, context_of
 
@@ -247,6 +248,8 @@ class Checker:
                 "findings_in_all": len(operation.findings) or None,
                 "depends_on": [safe(key) for key in operation.depends_on[:20]] or None,
                 "compensates": operation.compensates,
+                "undo": undo_shown(operation),
+                "checkpoint": None if operation.checkpoint is None else "check_operation detail checkpoint",
             }
         )
 

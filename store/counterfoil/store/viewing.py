@@ -39,6 +39,7 @@ __all__ = [
     "safe",
     "size_of",
     "step_warnings",
+    "undo_shown",
 ]
 
 _MOST_AROUND = 1_000
@@ -220,11 +221,8 @@ class Viewer(Struct, frozen=True, kw_only=True):
             entry["checkpoint"] = await self.body(
                 connection, operation, operation.checkpoint, detail="checkpoint"
             )
-        undo = operation.terms.undo
-        if undo is not None and step.state is State.SUCCEEDED:
-            entry["undo"] = without_none(
-                {"tool": safe(undo.tool), "instructions": safe(undo.instructions), "detail": "undo"}
-            )
+        if step.state is State.SUCCEEDED:
+            entry["undo"] = undo_shown(operation)
         return without_none(entry)
 
 
@@ -286,6 +284,14 @@ def step_warnings(step: Step) -> list[str] | None:
 def party_of(caller: Caller) -> Party:
     """Give whom a grant to this caller would go to."""
     return Party(principal=caller.principal, conversation=caller.conversation, connection=caller.connection)
+
+
+def undo_shown(operation: Operation) -> dict[str, Any] | None:
+    """Show how an effect is undone, where that was declared, and the detail that gives all of it."""
+    undo = operation.terms.undo
+    if undo is None:
+        return None
+    return without_none({"tool": safe(undo.tool), "instructions": safe(undo.instructions), "detail": "undo"})
 
 
 def keys_shown(keys: Sequence[str]) -> list[Any]:
