@@ -169,19 +169,31 @@ async def test_a_later_session_is_told_that_a_request_waits_or_was_declined(tmp_
         assert await told() == [(first["request"], "waiting")] * 3
         assert "The request waits" in (await desk.check())["guidance"]
         declined = await desk.journal.decline_request(first["request"], PERSON)
-        assert "ask again only if they tell you to" in declined["guidance"]
+        assert "Asking again asks nobody" in declined["guidance"]
         assert await told() == [(first["request"], "declined")] * 3
-        assert "ask again only if they tell you to" in (await desk.begin(**PAY))["guidance"]
-        desk.clock.advance(1)
-        second = await request(desk)
-        assert await told() == [(second["request"], "waiting")] * 3
+        for answer in (await desk.begin(**PAY), await request(desk)):
+            assert "Asking again asks nobody" in answer["guidance"]
+            assert answer["how"] == f"counterfoil grant {first['request']}"
         other = desk.at("other")
         assert "request" not in await other.begin(**{**PAY, "target": "other"})
-        given = await grant(desk, request=second["request"])
+        given = await grant(desk, request=first["request"])
         assert (await request(desk))["guidance"].startswith("A permission for it is on file")
         await revoke(desk, given)
         assert await told() == [(None, None)] * 3
         await verified(desk)
+
+
+async def test_a_no_that_no_longer_stands_is_not_told(tmp_path: Path) -> None:
+    async with open_desk(tmp_path, policy=GATED) as desk:
+        await desk.begin(**{**PAY, "target": None})
+        asked = await request(desk)
+        await desk.journal.decline_request(asked["request"], PERSON)
+        assert (await desk.check())["request"] == asked["request"]
+        desk.clock.advance(1)
+        # The effect was not wholly said before: it is another question now.
+        begun = await desk.begin(**PAY)
+        assert (verb(begun), "request" in begun) == ("ask: authority_required", False)
+        assert (await request(desk))["request_state"] == "waiting"
 
 
 async def test_where_nobody_is_asked_the_answer_is_nobodys_yes(tmp_path: Path) -> None:
@@ -197,6 +209,68 @@ async def test_where_nobody_is_asked_the_answer_is_nobodys_yes(tmp_path: Path) -
         await grant(desk, request=asked["request"])
         permitted = await request(desk, ref=in_run, action="pay.send", target="x")
         assert permitted["guidance"].startswith("A permission for it is on file")
+
+
+async def test_a_person_who_said_no_is_not_asked_the_same_again(tmp_path: Path) -> None:
+    async with open_desk(tmp_path, policy=GATED) as desk:
+        await pay(desk)
+        asked = await request(desk, caller=as_caller(AGENT))
+        desk.clock.advance(1)
+        await desk.journal.decline_request(asked["request"], PERSON)
+        desk.clock.advance(1)
+        for caller in (as_caller(AGENT), as_caller(ANOTHER)):
+            await pay(desk)
+            again = await request(desk, caller=caller, why="really")
+            assert (again["request"], again["request_state"]) == (asked["request"], "declined")
+            assert verb(again) == "ask: authority_required"
+            assert again["warnings"] == ["a person was asked, and has not permitted it"]
+        assert await desk.journal.list_requests() == []
+        claimed = await grant(desk, caller=as_caller(AGENT))
+        assert (claimed["request"], claimed["request_state"]) == (asked["request"], "declined")
+        # Whoever said no can change their mind.
+        assert verb(await grant(desk, request=asked["request"])) == "continue: recorded"
+        assert await pay(desk) == "perform: first_attempt"
+        await verified(desk)
+
+
+async def test_a_no_to_an_action_in_a_run_stands_for_that_action_and_target(tmp_path: Path) -> None:
+    async with open_desk(tmp_path, policy=GATED) as desk:
+        wish: dict[str, Any] = {"ref": OperationRef(run="run-1"), "action": "pay.send"}
+        asked = await request(desk, target="landlord", **wish)
+        await desk.journal.decline_request(asked["request"], PERSON)
+        desk.clock.advance(1)
+        again = await request(desk, target="landlord", **wish)
+        assert (again["request"], again["request_state"]) == (asked["request"], "declined")
+        other = await request(desk, target="baker", **wish)
+        assert other["request_state"] == "waiting"
+
+
+async def test_a_no_does_not_stand_for_another_effect_nor_for_another_question(tmp_path: Path) -> None:
+    async with open_desk(tmp_path, policy=GATED) as desk:
+        given = {**PAY, "target": None}
+        await desk.begin(**given)
+        asked = await request(desk)
+        desk.clock.advance(1)
+        await desk.journal.decline_request(asked["request"], PERSON)
+        desk.clock.advance(1)
+        await pay(desk)
+        changed = await request(desk)
+        assert (changed["request_state"], changed["request"] == asked["request"]) == ("waiting", False)
+        await desk.journal.decline_request(changed["request"], PERSON)
+        desk.clock.advance(1)
+        # What was permitted meanwhile, tried, and is used up asks for one more attempt.
+        await grant(desk)
+        await pay(desk)
+        await desk.failure("none", evidence=REFUSED, retryable=False)
+        more = await request(desk)
+        assert (verb(more), more["request_state"]) == ("ask: attempts_exhausted", "waiting")
+        await desk.journal.decline_request(more["request"], PERSON)
+        desk.clock.advance(1)
+        assert (await request(desk))["request"] == more["request"]
+        await grant(desk)
+        await pay(desk)
+        await desk.failure("none", evidence=REFUSED, attempt=2, retryable=False)
+        assert (await request(desk))["request_state"] == "waiting"
 
 
 async def test_an_action_in_a_run_can_be_permitted_before_it_is_begun(tmp_path: Path) -> None:

@@ -98,6 +98,36 @@ async def test_what_is_no_evidence_meets_nothing(tmp_path: Path, fields: dict[st
         assert await standing(desk) == {"FR-001": "unmet"}
 
 
+MISNAMED = (
+    "satisfies names what is no criterion of this run, and nothing is met by it: FR-01; "
+    "its criteria: FR-001, FR-002"
+)
+
+
+async def test_an_id_that_is_no_criterion_of_the_run_is_told_wherever_it_is_named(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        step = PlanStep(key="planned", action="photos.share", target="album", satisfies=("FR-01",))
+        begun = await begin_run(desk, spec=spec(GROUP, SHARE), plan=(step,))
+        assert begun["warnings"] == [MISNAMED]
+        named = {"satisfies": ("FR-01", "FR-001")}
+        assert (await desk.begin(**named))["warnings"] == [MISNAMED]
+        assert (await desk.receipt(**named))["warnings"] == [MISNAMED]
+        other = desk.at("other")
+        assert "warnings" not in await other.begin(satisfies=("FR-002",))
+        found = await other.reconcile("performed", external_id="m-2", satisfies=("FR-01",))
+        assert found["warnings"] == [MISNAMED]
+        assert await standing(desk) == {}
+
+
+async def test_an_id_is_not_called_mistaken_while_the_run_has_no_criteria(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        assert "warnings" not in await desk.begin(satisfies=("FR-01",))
+        assert "warnings" not in await begin_run(desk, spec=Spec(uri="file:///spec.md", criteria=()))
+        await set_spec(desk, spec(GROUP, SHARE))
+        # Named before there were criteria: told with the evidence that would have met them.
+        assert (await desk.receipt())["warnings"] == [MISNAMED]
+
+
 async def test_a_receipt_that_a_person_sets_aside_meets_nothing_any_more(tmp_path: Path) -> None:
     async with open_desk(tmp_path) as desk:
         await begin_run(desk, spec=spec(GROUP))

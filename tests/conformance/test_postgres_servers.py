@@ -272,7 +272,10 @@ async def test_a_commit_waits_for_the_disk_whatever_the_database_was_set_to(
     cluster.run(f"ALTER DATABASE {database_name} SET synchronous_commit = off")
     try:
         async with opened(url) as database:
-            assert (await database.facts())["synchronous_commit"] == "on"
+            facts = await database.facts()
+            assert facts["synchronous_commit"] == "on"
+            assert isinstance(facts["schema_version"], int)
+            assert isinstance(facts["connections"], int)
             await database.write(making("kept"))
     finally:
         cluster.run(f"ALTER DATABASE {database_name} RESET synchronous_commit")

@@ -193,7 +193,7 @@ async def test_reclaiming_leaves_nothing_of_what_was_pruned_on_the_disk(tmp_path
         async with open_desk(tmp_path, clock=clock) as elsewhere:
             assert words(await elsewhere.at("new").begin()) == "perform first_attempt"
         facts = await desk.journal.database.facts()
-        assert (facts["temp_store"], facts["journal_size_limit"]) == ("2", str(16 * 1024 * 1024))
+        assert (facts["temp_store"], facts["journal_size_limit"]) == (2, 16 * 1024 * 1024)
 
 
 @pytest.mark.sqlite_only

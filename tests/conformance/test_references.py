@@ -285,6 +285,22 @@ async def test_other_spelling_and_what_is_left_out_contradict_nothing(tmp_path, 
         assert "warnings" not in answer
 
 
+@pytest.mark.parametrize(
+    ("recorded", "said", "reason"),
+    [
+        ("a@example.org", "aa@example.org", "foreign_receipt"),
+        ("aa@example.org", "a@example.org", "foreign_receipt"),
+        ("user-12", "user-1", "foreign_receipt"),
+        ("owner/repo", "https://forge.example/owner/repo/issues/1", "recorded"),
+        ("https://forge.example/owner/repo", "owner/repo", "recorded"),
+    ],
+)
+async def test_a_target_inside_another_word_is_another_target(tmp_path, recorded, said, reason):
+    async with open_desk(tmp_path) as desk:
+        await desk.begin(target=recorded)
+        assert (await desk.receipt(caller=ANOTHER, target=said))["reason"] == reason
+
+
 async def test_a_persons_receipt_counts_however_the_effect_is_worded(tmp_path):
     async with open_desk(tmp_path) as desk:
         await desk.begin()

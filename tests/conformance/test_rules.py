@@ -969,6 +969,22 @@ async def test_a_call_delivered_again_after_much_else_changes_nothing(tmp_path: 
         assert after_it.get("receipts") == before.get("receipts")
 
 
+async def test_a_receipt_delivered_again_under_a_milder_policy_settles_nothing(tmp_path: Path) -> None:
+    agent = as_caller(AGENT, call_id="toolu_the_agents_one_call")
+    strict = Policy(assurance=(("*", Assurance.VERIFIED),))
+    async with open_desk(tmp_path, policy=strict) as desk:
+        await desk.begin()
+        await desk.receipt(caller=agent)
+        before = await desk.check()
+        assert [known["accepted"] for known in before["receipts"]] == [False]
+    async with open_desk(tmp_path) as desk:
+        await desk.receipt(caller=agent)
+        assert (await desk.check())["receipts"] == before["receipts"]
+        assert words(await desk.receipt(caller=as_caller(AGENT, call_id="toolu_another_call_of_it"))) == (
+            "continue recorded"
+        )
+
+
 # undoing
 
 

@@ -162,6 +162,22 @@ async def test_a_key_that_is_another_effect_already_is_a_conflict(tmp_path: Path
         assert words(await desk.at("a", run=RUN).begin(args={"n": 1})) == "perform: first_attempt"
 
 
+async def test_who_waits_for_a_key_in_conflict_is_told_for_what_it_waits(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        await begin(desk, plan=(step("build", args={"n": 1}), step("pack", depends_on=("build",))))
+        build = desk.at("build", run=RUN)
+        done = (await build.begin(args={"n": 1}))["operation"]
+        await build.receipt()
+        anew = (step("build", args={"n": 2}), step("deploy", depends_on=("build", "pack")))
+        again = await begin(desk, plan=(*anew, step("pack", depends_on=("build",))))
+        assert again["steps_added"] == 1
+        [told] = again["warnings"]
+        deploy = (await desk.at("deploy", run=RUN).check())["operation"]
+        assert told.startswith(f"{deploy} waits for {done} as it is on record, which is another effect")
+        # Nothing of it is warned of where the key stands for what the plan says.
+        assert "warnings" not in await begin(desk, plan=(step("build", args={"n": 1}), anew[1]))
+
+
 async def test_a_step_named_as_distinct_is_added(tmp_path: Path) -> None:
     async with open_desk(tmp_path) as desk:
         first = await begin(desk, plan=(step("a", args={"n": 1}),))

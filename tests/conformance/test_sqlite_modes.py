@@ -60,19 +60,19 @@ async def test_each_setting_is_read_back(tmp_path: Path, version: tuple[int, ...
         "journal_mode": mode,
         "journal_mode_reason": journal_mode_for(version)[1],
         "synchronous": "FULL",
-        "fullfsync": "1",
-        "checkpoint_fullfsync": "1",
-        "foreign_keys": "1",
-        "mmap_size": "0",
-        "trusted_schema": "0",
-        "cell_size_check": "1",
-        "temp_store": "2",
-        "journal_size_limit": str(16 * 1024 * 1024),
-        "schema_version": "1",
-        "busy_timeout_seconds": "5",
+        "fullfsync": 1,
+        "checkpoint_fullfsync": 1,
+        "foreign_keys": 1,
+        "mmap_size": 0,
+        "trusted_schema": 0,
+        "cell_size_check": 1,
+        "temp_store": 2,
+        "journal_size_limit": 16 * 1024 * 1024,
+        "schema_version": 1,
+        "busy_timeout_seconds": 5,
     }
     if mode == "wal":
-        expected["wal_autocheckpoint"] = "1000"
+        expected["wal_autocheckpoint"] = 1000
     assert {name: facts[name] for name in expected} == expected
 
 
@@ -175,7 +175,7 @@ async def test_the_side_files_do_not_grow_with_what_is_written_beside_idle_sessi
         for number in range(100):
             await writer.write(adding(f"{number:03}", "x" * 200_000))
             sizes.append(size_beside(tmp_path))
-        assert int((await writer.facts())["size_bytes"]) > 15_000_000
+        assert float((await writer.facts())["size_bytes"]) > 15_000_000
         assert max(sizes) < 6_000_000
         assert max(sizes[50:]) <= max(sizes[:50])
         assert len(await two.read(names)) == 100

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from counterfoil.store.domain.names import fold_spelling, fold_target, normalize_name, targets_overlap
+from counterfoil.store.domain.names import (
+    fold_spelling,
+    fold_target,
+    may_be_one_target,
+    normalize_name,
+    targets_overlap,
+)
 from counterfoil.store.errors import InvalidArgument
 
 
@@ -151,3 +157,59 @@ def test_targets_overlap_where_one_is_missing_or_contains_the_other() -> None:
 def test_an_action_that_looks_the_same_is_held_against_the_same_patterns(written):
     assert fold_spelling(written) == "mail.send"
     assert fold_spelling(fold_spelling(written)) == fold_spelling(written)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (None, "alice@x.org"),
+        ("alice@x.org", " "),
+        ("alice@x.org", "Alice@X.org"),
+        ("alice@x.org", "mailto:alice@x.org?subject=hello"),
+        ("alice@x.org", "Alice Doe <alice@x.org>, bob@x.org"),
+        ("alice@x.org", "the mail to alice@x.org."),
+        ("o/r", "https://forge.example/O/R/issues/1"),
+        ("o/r", "git@forge.example:o/r.git"),
+        ("r", "https://forge.example/o/r"),
+        ("o/r#12", "o/r#12 (a pull request)"),
+        ("project", "projects/group%2Fproject/merge_requests"),
+        ("#general", "team#general"),
+        ("C0123", "slack:C0123/p99"),
+        ("42", "invoice42"),
+        ("user-1", "tenant/user-1/orders"),
+        ("user-1", "user-12 and user-1"),
+        ("s3://bucket/key", "bucket/key?versionId=7"),
+        ("prod", "production"),
+        ("3f2a1bc", "3f2a1bc0d4e5f60718293a4b5c6d7e8f90a1b2c3"),
+        ("1234567", "commit 12345670d4e5f60718293a4b5c6d7e8f90a1b2c3"),
+        ("東京", "東京支店"),
+        ("https://x.org/a/", "http://x.org/a"),
+    ],
+)
+def test_a_longer_wording_of_a_target_is_not_another_target(one: str | None, other: str | None) -> None:
+    assert may_be_one_target(one, other)
+    assert may_be_one_target(other, one)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("a@", "aa@"),
+        ("alice@x.org", "malice@x.org"),
+        ("alice@x.org", "bob@x.org"),
+        ("алиса@x.org", "маалиса@x.org"),
+        ("alice@x.or", "alice@x.org"),
+        ("user-1", "user-12"),
+        ("user-1", "superuser-1"),
+        ("12", "112"),
+        ("o/r", "o/repo"),
+        ("o/r", "https://forge.example/foo/r"),
+        ("o/r#1", "o/r#12"),
+        ("1234567", "12345678"),
+        ("/srv/a1", "/srv/a12/b"),
+        ("alice", "malice"),
+    ],
+)
+def test_letters_inside_another_word_or_number_are_no_wording_of_a_target(one: str, other: str) -> None:
+    assert not may_be_one_target(one, other)
+    assert not may_be_one_target(other, one)

@@ -2,8 +2,10 @@
 
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,6 +33,13 @@ def test_imports_never_point_back_and_the_domain_is_pure():
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert "3 kept, 0 broken" in checked.stdout
+
+
+def test_no_room_leads_back_to_itself_by_its_imports():
+    house = grimp.build_graph("counterfoil", cache_dir=None)
+    TopologicalSorter(
+        {room: house.find_modules_directly_imported_by(room) for room in house.modules}
+    ).prepare()
 
 
 def test_serving_loads_neither_tables_nor_colours_nor_any_command_of_people():

@@ -133,6 +133,18 @@ async def test_anything_but_a_ticked_box_permits_nothing(
 
 
 @BOTH_ERAS
+async def test_a_person_who_declined_is_not_shown_the_same_question_again(tmp_path: Path, mode: Mode) -> None:
+    person = Person(ElicitResult(action="decline"))
+    async with session(tmp_path, mode, person) as here:
+        await here.call("begin_operation", **PAY)
+        asked = await here.call("request_authority", **HERE)
+        again = await here.call("request_authority", **HERE)
+        assert (again["request"], again["request_state"]) == (asked["request"], "declined")
+        assert again["how"] == f"counterfoil grant {asked['request']}"
+    assert len(person.shown) == 1
+
+
+@BOTH_ERAS
 async def test_a_client_that_cannot_ask_leaves_the_request_waiting(tmp_path: Path, mode: Mode) -> None:
     async with session(tmp_path, mode, None) as here:
         await here.call("begin_operation", **PAY)

@@ -4,7 +4,7 @@ import json
 import os
 import sqlite3
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -244,9 +244,42 @@ def test_operations_are_counted_together_before_what_is_open_is(
 def test_one_busy_timeout_is_told(cli: CommandLine, journal: Path) -> None:
     facts = json.loads(cli("doctor", "--json").out)["journal"]
     assert [(name, value) for name, value in facts.items() if "timeout" in name] == [
-        ("busy_timeout_seconds", "5")
+        ("busy_timeout_seconds", 5)
     ]
     assert cli("doctor").out.count("busy timeout") == 1
+
+
+@pytest.mark.parametrize("command", ["check", "doctor", "migrate"])
+def test_a_program_gets_no_number_in_quotes(cli: CommandLine, journal: Path, command: str) -> None:
+    told = json.loads(cli(command, "--json").out)
+    numbers_in_quotes = [text for text in _texts(told) if text.isdecimal()]
+    assert numbers_in_quotes == ([] if command == "migrate" else [told["journal"]["file_mode"]])
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Give every text in a JSON document."""
+    if isinstance(value, str):
+        yield value
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _texts(part)
+
+
+def test_a_program_gets_the_parts_of_the_file_as_numbers_and_a_person_in_words(
+    cli: CommandLine, journal: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('[defaults.limits]\nargs_bytes = 1000\n[[authority]]\naction = "*"\nrequire = "grant"\n')
+    told = json.loads(cli("doctor", "--json", "--config", str(file)).out)["settings"]
+    values = {setting["name"]: setting["value"] for setting in told}
+    assert (values["authority"], values["limits"]) == (1, {"args_bytes": 1000})
+    words = " ".join(cli("doctor", "--config", str(file)).out.split())
+    assert "authority 1 in the file" in words
+    assert "limits args_bytes 1000" in words
+
+
+def test_a_file_that_there_is_not_is_none(cli: CommandLine, journal: Path) -> None:
+    assert json.loads(cli("doctor", "--json").out)["settings"][0]["value"] is None
+    assert "config none default" in " ".join(cli("doctor").out.split())
 
 
 def test_doctor_says_what_is_used_and_why(cli: CommandLine, journal: Path) -> None:

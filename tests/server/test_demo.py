@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from counterfoil.server.demo.course import Effect, broken_promises
 from counterfoil.server.demo.job import JOB
+from counterfoil.server.demo.outcome import Effect, broken_promises
 
 DEMO_SECONDS = 30
 """What the demo promises to take at most; it takes about a third of it."""

@@ -109,6 +109,20 @@ async def test_an_object_given_as_json_text_is_taken_as_that_object() -> None:
     assert (await command_of("begin_operation", **BEGIN, depends_on='["a"]')).depends_on == ("a",)
 
 
+async def test_one_name_where_a_list_of_names_is_meant_is_a_list_of_it() -> None:
+    names = {"depends_on": "email:alice", "satisfies": "AC-1", "distinct_from": "*"}
+    command = await command_of("begin_operation", **BEGIN, **names)
+    assert (command.depends_on, command.satisfies, command.distinct_from) == (
+        ("email:alice",),
+        ("AC-1",),
+        ("*",),
+    )
+    receipt = (await command_of("record_receipt", operation="op_x", satisfies="AC-1")).receipt
+    assert receipt.satisfies == ("AC-1",)
+    run = await command_of("begin_run", run="r", plan=[{"key": "b", "action": "x", "depends_on": "a"}])
+    assert run.plan[0].depends_on == ("a",)
+
+
 async def test_all_arguments_given_as_json_text_are_taken_as_that_object() -> None:
     arguments = take_arguments(TOOLS["resume_plan"].input_model, '{"run": "r"}', limits=Limits())
     assert arguments.model_dump(exclude_none=True)["run"] == "r"
@@ -175,7 +189,11 @@ FAILURE = {"operation": "op_x", "effect": "unknown", "error": "e"}
         ("begin_operation", {**BEGIN, "payload": "\udfff"}, "payload"),
         ("begin_operation", {**BEGIN, "payload": [math.inf]}, "payload"),
         ("begin_operation", {**BEGIN, "run": "\ud800"}, "run"),
-        ("begin_operation", {**BEGIN, "depends_on": "a"}, "depends_on"),
+        ("begin_operation", {**BEGIN, "depends_on": '["a"'}, "depends_on"),
+        ("begin_operation", {**BEGIN, "depends_on": '"a"'}, "depends_on"),
+        ("begin_operation", {**BEGIN, "depends_on": "7"}, "depends_on"),
+        ("begin_operation", {**BEGIN, "depends_on": " "}, "depends_on"),
+        ("begin_operation", {**BEGIN, "distinct_from": "op_a, op_b"}, "distinct_from"),
         ("begin_operation", {**BEGIN, "depends_on": [1]}, "depends_on[0]"),
         ("begin_operation", {**BEGIN, "lookup": "x"}, "lookup"),
         ("begin_operation", {**BEGIN, "lookup": {"tool": 1}}, "lookup.tool"),

@@ -236,9 +236,9 @@ class JournalMachine(RuleBasedStateMachine):
         self, place: int, caller: str, reference: str, attempt: int | None, performed_at: str | None
     ) -> None:
         """Hand in a reference of the system, sometimes of long before: that one proves nothing."""
+        named = attempt if attempt is not None and attempt <= self.attempts_there(place) else None
 
         def call(known: Known, who: Caller) -> dict[str, Any]:
-            named = attempt if attempt is not None and attempt <= len(known.grants) else None
             known.handed_in.add(f"{known.name}-{reference}")
             before = self.states.get(known.name)
             answer = self.call(
@@ -279,10 +279,11 @@ class JournalMachine(RuleBasedStateMachine):
         attempt=st.integers(1, 3),
     )
     def failure(self, place: int, caller: str, effect: str, evidence: Any, attempt: int) -> None:
+        number = min(attempt, self.attempts_there(place))
+
         def call(known: Known, who: Caller) -> dict[str, Any]:
-            if not known.grants:
+            if number == 0:
                 return self.check(known)
-            number = min(attempt, len(known.grants))
             answer = self.call(
                 self.desk.at(known.name).failure, effect, caller=who, attempt=number, evidence=evidence
             )
@@ -300,10 +301,12 @@ class JournalMachine(RuleBasedStateMachine):
 
     @rule(place=places, caller=parties, attempt=st.sampled_from([None, None, 1, 2]))
     def progress(self, place: int, caller: str, attempt: int | None) -> None:
+        there = self.attempts_there(place)
+        named = None if attempt is None else min(attempt, there)
+
         def call(known: Known, who: Caller) -> dict[str, Any]:
-            if not known.grants:
+            if not there:
                 return self.check(known)
-            named = None if attempt is None else min(attempt, len(known.grants))
             answer = self.call(self.desk.at(known.name).progress, caller=who, attempt=named)
             newest = known.grants[-1]
             if answer["next"] == "continue":
@@ -513,6 +516,10 @@ class JournalMachine(RuleBasedStateMachine):
     def there(self, place: int) -> int:
         """Give the place of an operation that exists, the nearest to `place`: the others know no call yet."""
         return next((at for at in (place, 0, 1, 2) if self.known[at].id is not None), place)
+
+    def attempts_there(self, place: int) -> int:
+        """Give how many attempts there are now, for what a call names, also where it is repeated later."""
+        return len(self.known[self.there(place)].grants)
 
     # What must hold
 

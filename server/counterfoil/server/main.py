@@ -9,11 +9,9 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     # Not even `typing` is loaded: a client runs a hook at every call, and most are no effects.
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from counterfoil.server.lifecycle import Ending
-
-__all__ = ["main", "run_server"]
+__all__ = ["main"]
 
 SERVE_OPTIONS = ("journal", "namespace", "config", "log", "tools")
 
@@ -33,28 +31,12 @@ def main(arguments: "Sequence[str] | None" = None) -> int:
 
         ending = Ending()
         ending.heed_signals()
-        return run_server(flags, ending=ending)
+        from counterfoil.server.serving import serve_stdio
+
+        return serve_stdio(flags, ending=ending)
     from counterfoil.server.people.cli import run
 
     return run(words)
-
-
-def run_server(flags: "Mapping[str, str | None]", *, ending: "Ending | None" = None) -> int:
-    """Serve MCP over stdio with these flags until the client goes; give the exit code."""
-    from counterfoil.server.lifecycle import serve
-    from counterfoil.server.opener import journal_opener
-    from counterfoil.server.settings import SettingsError, load_settings
-    from counterfoil.server.version import version
-
-    try:
-        settings = load_settings(flags=flags)
-    except SettingsError as error:
-        print(f"counterfoil: {error}", file=sys.stderr)  # noqa: T201 - logs are not set up yet
-        return error.exit_code
-    if sys.stdin is not None and sys.stdin.isatty():
-        hint = "counterfoil: waiting for an MCP client on stdin; for people there is `counterfoil --help`"
-        print(hint, file=sys.stderr)  # noqa: T201
-    return serve(settings, journal_opener(settings), version=version(), ending=ending)
 
 
 def _serve_flags(words: "Sequence[str]") -> dict[str, str | None] | None:

@@ -158,7 +158,8 @@ class Authorizing:
                 call_id=caller.call_id,
             )
             text = under_assumptions(caller_text(caller), run=meant.run, operation=operation)
-            request = await self._requesting.keep(connection, wish, text)
+            changed_at = self._requesting.changed_at(wish.reason, operation, meant.run)
+            request = await self._requesting.keep(connection, wish, text, changed_at=changed_at)
         answer = {
             **outlook_head(Outlook(next="ask", reason="authority_required"), now),
             **await self._requesting.asked(connection, request, operation),

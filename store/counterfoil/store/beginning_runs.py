@@ -20,7 +20,7 @@ from counterfoil.store.domain.states import state_of
 from counterfoil.store.errors import BodyDamaged
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.protocol import Connection
-from counterfoil.store.resolving import runs_named_alike
+from counterfoil.store.resolving import misnamed_in, runs_named_alike
 from counterfoil.store.running import MOST_SHOWN, RunKeeping
 from counterfoil.store.viewing import CONTEXT_DAMAGED, Viewer, safe
 from counterfoil.store.weighing import context_of, today_of
@@ -114,6 +114,11 @@ class RunBeginning:
                 f"another run declares the same slot of this schedule: {safe(twin)}; work on that one, "
                 "unless this is really other work"
             )
+        if verdict.next == "continue":
+            named = [name for step in given.steps for name in step.satisfies]
+            strange = await misnamed_in(connection, verdict.run, named)
+            if strange:
+                answer.setdefault("warnings", []).extend(strange)
         if verdict.duplicates:
             answer["duplicates"] = [
                 {"step": key, **shown}

@@ -168,7 +168,11 @@ class Checker:
         if command.detail not in ("summary", "full"):
             return {**answer, **await self._body(connection, operation, command)}
         asked = await request_standing(
-            connection, operation, next_=step.outlook.next, reason=step.outlook.reason
+            connection,
+            operation,
+            next_=step.outlook.next,
+            reason=step.outlook.reason,
+            policy=self._view.policy,
         )
         if asked:
             answer.update(asked, guidance=REQUESTED[asked["request_state"]])

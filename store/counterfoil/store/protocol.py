@@ -73,8 +73,11 @@ class Database(Protocol):
         """
         ...
 
-    async def facts(self) -> Mapping[str, str]:
-        """Give what `doctor` shows of this database: engine, version, location, each setting as read back."""
+    async def facts(self) -> Mapping[str, str | float]:
+        """Give what `doctor` shows of this database: engine, version, location, each setting as read back.
+
+        What is a number is given as one; a setting has the form that the engine itself gives it.
+        """
         ...
 
     async def close(self) -> None:

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from counterfoil.store.comparing import hides_the_same
 from counterfoil.store.domain.commands import Criterion, ReceiptGiven
-from counterfoil.store.domain.criteria import satisfaction_text
+from counterfoil.store.domain.criteria import misnamed, satisfaction_text
 from counterfoil.store.domain.model import Operation, Run
-from counterfoil.store.domain.names import fold_spelling, targets_overlap
+from counterfoil.store.domain.names import fold_spelling, may_be_one_target
 from counterfoil.store.domain.receipts import ReceiptFacts
 from counterfoil.store.errors import BodyDamaged, InvalidArgument
 from counterfoil.store.preparing import Bodies, Reference
@@ -54,7 +54,12 @@ class ReceiptReading:
             # Evidence is kept whatever became of the criteria: as where a spec comes later.
             with suppress(BodyDamaged):
                 criteria = await criteria_of(connection, run)
-            receipt = replace(receipt, satisfies=satisfaction_text(satisfied, criteria))
+            is_said = bool(given.satisfies) or receipt.external_id is not None
+            receipt = replace(
+                receipt,
+                satisfies=satisfaction_text(satisfied, criteria),
+                misnamed=misnamed(satisfied, criteria) if is_said else (),
+            )
         if receipt.attempt is not None:
             check_attempt(operation, receipt.attempt)
         if operation is not None:
@@ -93,7 +98,7 @@ class ReceiptReading:
     ) -> tuple[str, ...]:
         """Name what a receipt says of its effect and the operation has otherwise.
 
-        A target that is spelled differently, and what either of them leaves out, contradicts nothing.
+        A target that is worded at more length, and what either of them leaves out, contradicts nothing.
         """
         if given.action is None and given.target is None and given.args is None:
             return ()
@@ -103,7 +108,7 @@ class ReceiptReading:
         found = []
         if fold_spelling(said.action) != fold_spelling(recorded.action):
             found.append("action")
-        if not targets_overlap(recorded.target, said.target) and not hides_the_same(
+        if not may_be_one_target(recorded.target, said.target) and not hides_the_same(
             recorded.target, said.target, prepare.redactor
         ):
             found.append("target")

@@ -21,6 +21,7 @@ from counterfoil.store.domain.grants import (
     exact_pattern,
     weigh,
 )
+from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.model import Description, Operation, Run
 from counterfoil.store.domain.outlook import Outlook
 from counterfoil.store.errors import Forbidden, InvalidArgument, NotFound
@@ -31,6 +32,7 @@ from counterfoil.store.presenting_authority import outlook_head, request_shown, 
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import operation_or_fault
 from counterfoil.store.rows import run_from_row
+from counterfoil.store.standing_requests import changed_at
 from counterfoil.store.viewing import Viewer, party_of, safe, step_warnings
 from counterfoil.store.weighing import (
     authority_facts,
@@ -42,6 +44,8 @@ from counterfoil.store.writing import caller_text, under_assumptions
 __all__ = ["MOST_LISTED", "Requesting"]
 
 MOST_LISTED = 1_000
+
+_DECLINED = "a person was asked, and has not permitted it"
 
 
 class Requesting:
@@ -55,7 +59,8 @@ class Requesting:
     ) -> dict[str, Any]:
         """Keep a wish for permission until a person answers it; where none is needed, say what is.
 
-        The same wish again is the same request, also under another call.
+        The same wish again is the same request, also under another call, and after a person declined it while
+        nothing has changed: nobody is asked twice.
 
         Raises:
             InvalidArgument, NotFound: what is meant cannot be told; nothing was recorded.
@@ -94,11 +99,15 @@ class Requesting:
                 call_id=caller.call_id,
             ),
             under_assumptions(caller_text(caller), run=run, operation=operation),
+            changed_at=self.changed_at(step.outlook.reason, operation, run),
         )
+        asked = await self.asked(connection, request, operation)
+        warnings = [*shown.get("warnings", ()), *asked.get("warnings", ())]
         return {
             **shown,
             **authority_shown(step.authority),
-            **await self.asked(connection, request, operation),
+            **asked,
+            **({"warnings": warnings} if warnings else {}),
         }
 
     async def _request_in_run(
@@ -144,6 +153,7 @@ class Requesting:
                 call_id=caller.call_id,
             ),
             under_assumptions(caller_text(caller), run=run),
+            changed_at=self.changed_at(reason, None, run),
         )
         return {**shown, **authority_shown(authority), **await self.asked(connection, request, None)}
 
@@ -181,11 +191,26 @@ class Requesting:
         )
         return weigh(imagined, facts, now=now)
 
-    async def keep(self, connection: Connection, wish: Request, caller: str) -> Request:
-        """Keep a request, or give the one that says the same and still waits."""
+    def changed_at(self, reason: str, operation: Operation | None, run: Run | None) -> Instant:
+        """Tell when something last happened after which a person who said no may be asked anew."""
+        return changed_at(reason, operation, run, self._view.policy)
+
+    async def keep(
+        self, connection: Connection, wish: Request, caller: str, *, changed_at: Instant
+    ) -> Request:
+        """Keep a request, or give the one that says the same and still waits or was declined.
+
+        A no stands until the person changes their mind, or something happens after it (`changed_at`).
+        """
         for waiting in await waiting_requests(connection, self._view.namespace):
             if waiting.is_same(wish):
                 return waiting
+        terms = {"run": wish.run, "action": wish.action, "target": wish.target}
+        rows = await connection.fetch_all("declined_requests", {"namespace": self._view.namespace, **terms})
+        for declined in rebuilt(rows, request_from_row)[0]:
+            is_of_now = declined.answered_at is not None and declined.answered_at >= changed_at
+            if is_of_now and declined.reason == wish.reason and declined.is_same(wish):
+                return declined
         if wish.call_id is not None:
             place = {"namespace": self._view.namespace, "call_id": wish.call_id}
             known, _ = rebuilt(await connection.fetch_all("requests_of_call", place), request_from_row)
@@ -237,7 +262,7 @@ class Requesting:
             **outlook_head(Outlook(next="ask", reason=request.reason), now),
             "guidance": REQUESTED["declined"],
             **request_shown(request),
-            "warnings": ["a person was asked, and has not permitted it"],
+            "warnings": [_DECLINED],
         }
 
     async def requests(self, state: str | None) -> list[dict[str, Any]]:
@@ -264,6 +289,8 @@ class Requesting:
             shown["guidance"] = REQUESTED[request.state]
         if operation is not None:
             shown["effect"] = await self.effect(connection, operation)
+        if request.state == "declined":
+            shown["warnings"] = [_DECLINED]
         return shown
 
     async def effect(self, connection: Connection, operation: Operation) -> dict[str, Any]:

@@ -125,7 +125,7 @@ async def mark_restored(
     ended = await _end_all_leases(journal.database, clock, policy, caller)
     verification = await journal.reader.verify()
     return Restored(
-        path=facts.get("path") or facts["location"],
+        path=str(facts.get("path") or facts["location"]),
         backed_up_at=backed_up_at,
         restored_at=restored_at,
         runs=verification.runs,

@@ -62,6 +62,7 @@ class Settling:
                 situation,
                 creation=self._commands.creation(ref, run, described, situation.now.at),
             )
+            verdict = replace(verdict, warnings=(*verdict.warnings, *receipt.misnamed))
             return await self._commands.conclude(
                 connection, verdict, operation, run, bodies, caller, situation
             )
@@ -128,6 +129,7 @@ class Settling:
                 situation,
                 creation=self._commands.creation(ref, run, described, situation.now.at),
             )
+            verdict = replace(verdict, warnings=(*verdict.warnings, *given.receipt.misnamed))
             return await self._commands.conclude(
                 connection, verdict, operation, run, bodies, caller, situation
             )

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from counterfoil.store.arrivals import arrived_beside
 from counterfoil.store.damaged_rows import misled
+from counterfoil.store.domain.answers import damage_warning
 from counterfoil.store.domain.commands import Caller, Json
 from counterfoil.store.domain.drafting import Situation
 from counterfoil.store.domain.events import EventKind
@@ -21,8 +22,8 @@ from counterfoil.store.errors import BodyDamaged
 from counterfoil.store.preparing import Preparer
 from counterfoil.store.presenting import Presenter, body_damaged, body_gone, body_shown, without_none
 from counterfoil.store.protocol import Connection, Database, Row
-from counterfoil.store.resolving import read_body
-from counterfoil.store.rows import load_operations, run_from_row
+from counterfoil.store.resolving import of_key, read_body
+from counterfoil.store.rows import run_from_row
 from counterfoil.store.standing_requests import request_standing
 from counterfoil.store.weighing import authority_shown, barriers_of
 
@@ -30,7 +31,6 @@ __all__ = [
     "ANSWER_ROOM",
     "CONTEXT_DAMAGED",
     "Viewer",
-    "damage_warning",
     "damaged_shown",
     "history_entry",
     "keys_shown",
@@ -128,10 +128,8 @@ class Viewer(Struct, frozen=True, kw_only=True):
             key = missing.pop()
             if key in around or key == operation.key:
                 continue
-            row = await connection.fetch_one(
-                "read_operation", {"namespace": operation.namespace, "run": operation.run, "key": key}
-            )
-            for other in await load_operations(connection, () if row is None else (row,)):
+            other = await of_key(connection, operation.namespace, operation.run, key)
+            if other is not None:
                 around[key] = other
                 missing += other.depends_on
         return tuple(around.values())
@@ -207,7 +205,11 @@ class Viewer(Struct, frozen=True, kw_only=True):
             entry.update(authority_shown(step.authority))
             entry.update(
                 await request_standing(
-                    connection, operation, next_=step.outlook.next, reason=step.outlook.reason
+                    connection,
+                    operation,
+                    next_=step.outlook.next,
+                    reason=step.outlook.reason,
+                    policy=self.policy,
                 )
             )
         if step.outlook.reason == "possible_duplicate":
@@ -256,15 +258,6 @@ def damaged_shown(operation: Operation) -> dict[str, Any]:
     )
 
 
-def damage_warning(operation: Operation) -> str:
-    """Say what is the matter with an operation whose rows cannot be read, and what to do."""
-    return (
-        f"what is on record of {operation.id} cannot be read: its effect may have happened, so do not "
-        "perform it, and keep every receipt of it; nothing can be recorded on it until a person has run "
-        "`counterfoil verify`, which tells whether its log is whole and `--repair` can make its rows anew"
-    )
-
-
 CONTEXT_DAMAGED = (
     "the context that this was made under, or a body that its authority is weighed upon, is damaged: nothing "
     "is compared with it and nothing that depends on it is permitted, until a person has run `counterfoil "
@@ -275,10 +268,7 @@ CONTEXT_DAMAGED = (
 
 def step_warnings(step: Step) -> list[str] | None:
     """Warn where what a step is weighed upon is damaged, or has nothing to undo; None where neither is so."""
-    told = [CONTEXT_DAMAGED] if step.is_unreadable else []
-    if step.outlook.reason == "unmet":
-        told += step.warnings
-    return told or None
+    return [*([CONTEXT_DAMAGED] if step.is_unreadable else ()), *step.warnings] or None
 
 
 def party_of(caller: Caller) -> Party:

@@ -37,7 +37,8 @@ def take_arguments(model: type[_Model], given: Any, *, limits: Limits) -> _Model
     """Give the arguments as `model`.
 
     Objects and lists given as JSON text are taken as what they denote, except where the field is a text or
-    any JSON: there a text stays a text. A null counts as not given.
+    any JSON: there a text stays a text. Where a list of names is meant, a text that can only be one name is
+    a list of that name. A null counts as not given.
 
     Raises:
         InvalidArgument: an unknown name, a missing one, a wrong type or form, a number out of range or
@@ -148,7 +149,9 @@ def _objects(model: type[Closed], value: Any, field: str, limits: Limits) -> lis
 
 def _container(field: str, value: Any, kinds: Set[Any], limits: Limits) -> Any:
     wanted, accepted = (dict, "an object") if dict in kinds else (list, 'a list of strings, like ["a", "b"]')
-    if isinstance(value, str):
+    if wanted is list and isinstance(value, str) and _is_one_name(field, value):
+        value = [value]
+    elif isinstance(value, str):
         value = _from_text(field, value, wanted, accepted, limits)
     if not isinstance(value, wanted):
         raise InvalidArgument(field, f"is {_kind(value)}", accepted=accepted)
@@ -162,6 +165,20 @@ def _container(field: str, value: Any, kinds: Set[Any], limits: Limits) -> Any:
             raise InvalidArgument(f"{field}[{index}]", f"is {_kind(item)}", accepted="a string")
         _check_scalar(f"{field}[{index}]", item, limits)
     return value
+
+
+def _is_one_name(field: str, text: str) -> bool:
+    """Tell whether `text`, given where a list of names is meant, can only be one name.
+
+    JSON is none, not even where it is broken; nor is a text with a comma, which may be two names or one.
+    """
+    if not text.strip() or text.lstrip()[0] in '[{"' or "," in text:
+        return False
+    try:
+        parse_json(text, field=field)
+    except InvalidArgument:
+        return True
+    return False
 
 
 def _from_text(field: str, text: str, wanted: type, accepted: str, limits: Limits) -> Any:

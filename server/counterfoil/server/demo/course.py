@@ -8,43 +8,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, field
-
 from counterfoil.server.demo.child import AgentProcess, clean_environment
 from counterfoil.server.demo.job import JOB, RUN, count_effects
+from counterfoil.server.demo.outcome import Effect, Outcome, broken_promises
 from counterfoil.server.demo.outside import Outside, git_is_missing
 from counterfoil.server.demo.story import Silence
 
-__all__ = ["Effect", "Outcome", "broken_promises", "run_course"]
+__all__ = ["run_course"]
 
 GIT_WANTED = (
     "the demo pushes to a real git repository, and there is no git on this machine; "
     "install it (apt install git, dnf install git, brew install git) and run the demo again"
 )
-
-
-class Effect(Struct, frozen=True, kw_only=True):
-    """How often one effect took place, as the outside systems tell, and how its operation ended."""
-
-    key: str
-    label: str
-    with_counterfoil: int
-    naive_retry: int
-    next: str
-    state: str
-
-
-class Outcome(Struct, frozen=True, kw_only=True):
-    """What the demo showed. `problems` is empty if the promise was kept."""
-
-    seconds: float
-    effects: tuple[Effect, ...] = ()
-    problems: tuple[str, ...] = field(default=())
-
-    @property
-    def is_kept(self) -> bool:
-        """Whether every effect took place as often as it should."""
-        return not self.problems
 
 
 def run_course(story: Silence) -> Outcome:
@@ -128,21 +103,3 @@ def _effects(
         )
         for step in JOB
     )
-
-
-def broken_promises(effects: tuple[Effect, ...]) -> list[str]:
-    """Tell which promise was not kept."""
-    problems = []
-    for step, effect in zip(JOB, effects, strict=True):
-        times = effect.with_counterfoil
-        if step.can_be_looked_up:
-            if times != 1:
-                problems.append(f"{effect.label}: took place {times} times, not once")
-            if effect.state != "succeeded":
-                problems.append(f"{effect.label}: ended {effect.state}, not succeeded")
-        else:
-            if times > 1:
-                problems.append(f"{effect.label}: took place {times} times, not at most once")
-            if effect.next != "ask":
-                problems.append(f"{effect.label}: ended in {effect.next}, not in a question to a person")
-    return problems

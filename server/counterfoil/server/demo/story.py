@@ -2,12 +2,10 @@
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from counterfoil.server.demo.job import JOB
-
-if TYPE_CHECKING:
-    from counterfoil.server.demo.course import Outcome
+from counterfoil.server.demo.outcome import Outcome
 
 __all__ = ["Silence", "Story", "told_as_json"]
 
@@ -60,7 +58,7 @@ class Silence:
     def restarted(self) -> None:
         """Tell that the naive agent was started again."""
 
-    def ending(self, outcome: "Outcome") -> None:
+    def ending(self, outcome: Outcome) -> None:
         """Tell what came of it all."""
 
 
@@ -116,7 +114,7 @@ class Story(Silence):
         """Tell that the naive agent was started again."""
         _write("\n   Started again:\n\n")
 
-    def ending(self, outcome: "Outcome") -> None:
+    def ending(self, outcome: Outcome) -> None:
         """Tell what came of it all."""
         if outcome.effects:
             _write("\n4. HOW OFTEN EACH EFFECT TOOK PLACE, counted in the outside systems\n\n")
@@ -139,7 +137,7 @@ class Story(Silence):
         _write("\n")
 
 
-def told_as_json(outcome: "Outcome") -> None:
+def told_as_json(outcome: Outcome) -> None:
     """Write what came of it as one JSON document."""
     document = {
         "kept": outcome.is_kept,

@@ -21,7 +21,8 @@ from counterfoil.server.hooks.fitting import subcommands
 from counterfoil.server.hooks.rules.rule import CommandRule
 from counterfoil.server.hooks.scene import Scene
 from counterfoil.server.hooks.shell.options import Parsed, folders_of, one_of
-from counterfoil.server.hooks.shell.walking import Invocation, within
+from counterfoil.server.hooks.shell.script import Invocation
+from counterfoil.server.hooks.shell.walking import within
 from counterfoil.server.hooks.shell.words import Word
 from counterfoil.store.domain.patterns import lazy_pattern
 

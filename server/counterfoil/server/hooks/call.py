@@ -12,7 +12,8 @@ from counterfoil.server.hooks.effects import TooMuch, effects_of
 from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.rules.rule import EffectRules
 from counterfoil.server.hooks.rules.tools import effect_of_tool, name_words
-from counterfoil.server.hooks.shell.walking import Script, read_script, read_words
+from counterfoil.server.hooks.shell.script import Script
+from counterfoil.server.hooks.shell.walking import read_script, read_words
 
 __all__ = [
     "LONGEST_TARGET",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from counterfoil.server.hooks.rules.rule import EffectRule
-from counterfoil.server.hooks.shell.walking import Invocation
+from counterfoil.server.hooks.shell.script import Invocation
 
 if TYPE_CHECKING:
     from counterfoil.server.hooks.git_push import Pushed

@@ -10,7 +10,7 @@ from counterfoil.server.hooks.fitting import only_reads, rule_for, subcommands
 from counterfoil.server.hooks.making import leaves_alone, note_made
 from counterfoil.server.hooks.programs import WholeCommand, canonical
 from counterfoil.server.hooks.rules.rule import CommandRule, EffectRules
-from counterfoil.server.hooks.shell.walking import Invocation, Script
+from counterfoil.server.hooks.shell.script import Invocation, Script
 from counterfoil.server.hooks.unread import open_rule, rule_around, rule_in, sends_openly
 from counterfoil.store.domain.patterns import lazy_pattern
 

@@ -15,7 +15,7 @@ from counterfoil.server.hooks.http_request import read_request
 from counterfoil.server.hooks.rules.results import is_refusal
 from counterfoil.server.hooks.rules.rule import CommandRule
 from counterfoil.server.hooks.shell.options import has_option, one_of, plain_words
-from counterfoil.server.hooks.shell.walking import Invocation, Script
+from counterfoil.server.hooks.shell.script import Invocation, Script
 from counterfoil.server.hooks.shell.words import Word
 from counterfoil.store.domain.patterns import lazy_pattern
 

@@ -13,8 +13,8 @@ from counterfoil.server.hooks.journaling import HookJournal
 from counterfoil.server.hooks.permitting import unresolved
 from counterfoil.server.hooks.rules.rule import CommandRule, EffectRules
 from counterfoil.server.hooks.rules.tools import OWN_TOOLS
+from counterfoil.server.hooks.shell.script import Invocation, Script
 from counterfoil.server.hooks.shell.secret_words import shown_words
-from counterfoil.server.hooks.shell.walking import Invocation, Script
 from counterfoil.store.attending_calls import HeldAttempt
 from counterfoil.store.domain.model import State
 

@@ -11,7 +11,7 @@ from counterfoil.server.hooks.shell.options import (
     values_before,
     without_values,
 )
-from counterfoil.server.hooks.shell.walking import Invocation
+from counterfoil.server.hooks.shell.script import Invocation
 from counterfoil.server.hooks.shell.words import Word
 from counterfoil.store.domain.patterns import matches_glob
 

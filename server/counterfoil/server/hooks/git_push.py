@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from msgspec import Struct
 
 from counterfoil.server.hooks.shell.options import has_option, option_values, plain_words, values_before
-from counterfoil.server.hooks.shell.walking import Invocation
+from counterfoil.server.hooks.shell.script import Invocation
 from counterfoil.server.hooks.shell.words import Word
 
 __all__ = ["Answers", "Pushed", "read_push"]

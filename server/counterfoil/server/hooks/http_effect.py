@@ -7,7 +7,7 @@ from counterfoil.server.hooks.http_request import read_request
 from counterfoil.server.hooks.making import is_self_contained, sends_made
 from counterfoil.server.hooks.programs import WholeCommand, canonical, files_of, input_of
 from counterfoil.server.hooks.rules.rule import CommandRule
-from counterfoil.server.hooks.shell.walking import Invocation
+from counterfoil.server.hooks.shell.script import Invocation
 from counterfoil.server.hooks.told import is_around_told, is_request_told
 
 __all__ = ["http_effect"]

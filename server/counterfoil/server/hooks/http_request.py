@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from counterfoil.server.hooks.shell.curl import CURL_DATA, CURL_TAKES, curl_words
 from counterfoil.server.hooks.shell.options import has_option, one_of, option_values, parsed, plain_words
+from counterfoil.server.hooks.shell.script import Invocation
 from counterfoil.server.hooks.shell.secret_words import told_words
-from counterfoil.server.hooks.shell.walking import Invocation
 from counterfoil.server.hooks.shell.words import Word
 from counterfoil.store.domain.patterns import lazy_pattern
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from counterfoil.server.hooks.files import digest_of_text, names_any
 from counterfoil.server.hooks.rules.rule import CommandRule
 from counterfoil.server.hooks.shell.options import has_option, one_of, plain_words, values_before
-from counterfoil.server.hooks.shell.walking import Invocation, Script
+from counterfoil.server.hooks.shell.script import Invocation, Script
 from counterfoil.server.hooks.shell.words import Word
 from counterfoil.server.hooks.told import SENDS_STATE, pairs_of, told_env
 

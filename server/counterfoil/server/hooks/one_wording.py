@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from counterfoil.server.hooks.fitting import parsed_by
 from counterfoil.server.hooks.rules.rule import CommandRule
 from counterfoil.server.hooks.shell.options import option_values, values_before
-from counterfoil.server.hooks.shell.walking import Invocation
+from counterfoil.server.hooks.shell.script import Invocation
 from counterfoil.server.hooks.shell.words import Word
 
 __all__ = ["in_one_wording"]

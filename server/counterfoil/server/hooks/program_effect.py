@@ -12,7 +12,7 @@ from counterfoil.server.hooks.one_wording import in_one_wording
 from counterfoil.server.hooks.programs import WholeCommand, canonical, files_of, input_of
 from counterfoil.server.hooks.rules.rule import CommandRule
 from counterfoil.server.hooks.shell.options import values_before
-from counterfoil.server.hooks.shell.walking import Invocation
+from counterfoil.server.hooks.shell.script import Invocation
 from counterfoil.server.hooks.spelling import spelled
 from counterfoil.server.hooks.told import is_around_told, is_readable
 

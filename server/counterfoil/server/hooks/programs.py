@@ -8,8 +8,8 @@ from msgspec import Struct, field
 from counterfoil.server.hooks.files import digests_of
 from counterfoil.server.hooks.making import leaves_alone
 from counterfoil.server.hooks.rules.rule import CommandRule
+from counterfoil.server.hooks.shell.script import Invocation, Script
 from counterfoil.server.hooks.shell.secret_words import told_words
-from counterfoil.server.hooks.shell.walking import Invocation, Script
 from counterfoil.server.hooks.shell.words import Word
 from counterfoil.server.hooks.told import told_env
 

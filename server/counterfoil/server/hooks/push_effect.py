@@ -8,7 +8,7 @@ from counterfoil.server.hooks.effect import Effect
 from counterfoil.server.hooks.git_push import Pushed, read_push
 from counterfoil.server.hooks.programs import WholeCommand, canonical
 from counterfoil.server.hooks.rules.rule import CommandRule
-from counterfoil.server.hooks.shell.walking import Invocation
+from counterfoil.server.hooks.shell.script import Invocation
 from counterfoil.server.hooks.told import is_place_told
 
 __all__ = ["push_effect"]

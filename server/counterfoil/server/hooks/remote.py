@@ -11,7 +11,7 @@ from counterfoil.server.hooks.event import HookEvent
 from counterfoil.server.hooks.evidence import is_one_effect
 from counterfoil.server.hooks.git_push import Pushed
 from counterfoil.server.hooks.outcome import Outcome
-from counterfoil.server.hooks.shell.walking import Invocation, Script
+from counterfoil.server.hooks.shell.script import Invocation, Script
 from counterfoil.store.domain.patterns import lazy_pattern
 
 __all__ = ["is_lost", "is_there", "look_at_remote", "standing_at_remote"]

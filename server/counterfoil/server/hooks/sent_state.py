@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from counterfoil.server.hooks.files import blob_id, digest_of_all, digest_of_names, digests_of, text_of
 from counterfoil.server.hooks.shell.options import option_values
-from counterfoil.server.hooks.shell.walking import Invocation
+from counterfoil.server.hooks.shell.script import Invocation
 from counterfoil.server.hooks.shell.words import Word
 
 __all__ = ["read_states"]

@@ -18,8 +18,8 @@ from counterfoil.server.hooks.shell.options import (
     options_in,
     values_before,
 )
+from counterfoil.server.hooks.shell.script import Invocation
 from counterfoil.server.hooks.shell.secret_words import told_words
-from counterfoil.server.hooks.shell.walking import Invocation
 from counterfoil.server.hooks.shell.words import Word
 
 __all__ = ["Spelling", "spelled"]

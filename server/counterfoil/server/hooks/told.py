@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from counterfoil.server.hooks.http_request import read_request
 from counterfoil.server.hooks.rules.rule import CommandRule
 from counterfoil.server.hooks.shell.options import one_of
+from counterfoil.server.hooks.shell.script import Invocation
 from counterfoil.server.hooks.shell.secret_words import is_secret_name, told_words
-from counterfoil.server.hooks.shell.walking import Invocation
 from counterfoil.server.hooks.shell.words import Word
 from counterfoil.store.domain.patterns import lazy_pattern
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from counterfoil.server.hooks.fitting import excused_by, is_word, subcommands
 from counterfoil.server.hooks.rules.rule import CommandRule, EffectRules
 from counterfoil.server.hooks.shell.options import has_option
-from counterfoil.server.hooks.shell.walking import Invocation, Script
+from counterfoil.server.hooks.shell.script import Invocation, Script
 from counterfoil.server.hooks.shell.words import Word
 from counterfoil.store.domain.patterns import lazy_pattern
 

@@ -7,10 +7,10 @@ import sys
 import click
 
 from counterfoil.server.clients import CLIENTS, server_command
-from counterfoil.server.main import run_server
 from counterfoil.server.people.output import tell, write, write_json
 from counterfoil.server.people.request import Request
 from counterfoil.server.people.teaching import teaching_command
+from counterfoil.server.serving import serve_stdio
 
 __all__ = ["config", "demo", "passed_on", "serve"]
 
@@ -47,7 +47,7 @@ def serve(request: Request, *, tools: str | None, http: str | None) -> int:
 
         request.flags["tools"] = tools
         return serve_http(request.settings, http, version=version())
-    return run_server({**request.flags, "tools": tools})
+    return serve_stdio({**request.flags, "tools": tools})
 
 
 def passed_on(request: Request) -> list[str]:

@@ -151,7 +151,10 @@ def _reasons(found: Examination) -> list[str]:
 
 
 def _settings(settings: list[dict[str, Any]]) -> Any:
-    rows = [(setting["name"], str(setting["value"]), setting["from"]) for setting in settings]
+    rows = [
+        (setting["name"], _in_words(setting["name"], setting["value"]), setting["from"])
+        for setting in settings
+    ]
     return show.indented(
         show.table(
             "setting", "value", "from", rows=rows, narrow=["setting"], whole=["value"], indent=show.INDENT
@@ -159,10 +162,21 @@ def _settings(settings: list[dict[str, Any]]) -> Any:
     )
 
 
+def _in_words(name: str, value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {limit}" for key, limit in value.items())
+    return f"{value} in the file" if name in _SECTIONS else str(value)
+
+
 def origins(
     settings: Settings, flags: Mapping[str, str | None], environment: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """Give each setting with its value and where it came from: option, variable, file or default."""
+    """Give each setting with its value and where it came from: option, variable, file or default.
+
+    The value of a section of the file is how many entries it has; of `config`, None where there is no file.
+    """
     document = _document(settings.config_path)
     defaults = document.get("defaults", {})
     file = str(settings.config_path)
@@ -176,7 +190,7 @@ def origins(
         return file if is_in_file else "default"
 
     named: list[tuple[str, Any, str]] = [
-        ("config", file if settings.config_path else "none", origin("config", is_in_file=False)),
+        ("config", file if settings.config_path else None, origin("config", is_in_file=False)),
         ("journal", settings.journal, origin("journal", is_in_file="journal" in document)),
         ("namespace", settings.namespace, origin("namespace", is_in_file="namespace" in document)),
         ("log", settings.log_level, origin("log", is_in_file=False)),
@@ -185,9 +199,9 @@ def origins(
     named += [
         (name, getattr(settings, name), origin(name, is_in_file=name in defaults)) for name in DURATIONS
     ]
-    named += [(name, f"{len(document[name])} in the file", file) for name in _SECTIONS if name in document]
+    named += [(name, len(document[name]), file) for name in _SECTIONS if name in document]
     if "limits" in defaults:
-        named.append(("limits", ", ".join(f"{k} {v}" for k, v in defaults["limits"].items()), file))
+        named.append(("limits", dict(defaults["limits"]), file))
     return [{"name": name, "value": value, "from": source} for name, value, source in named]
 
 

@@ -35,7 +35,7 @@ _STEP_SHOWN = ("operation", "key", "state", "age_seconds")
 class Examination(Struct, kw_only=True):
     """What was looked at, and what is wrong with it: each problem says what to do."""
 
-    facts: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, str | float] = field(default_factory=dict)
     journal: Mapping[str, Any] = field(default_factory=dict)
     runs: int = 0
     counts: dict[str, int] = field(default_factory=dict)
@@ -93,6 +93,7 @@ async def examine(journal: "Journal", request: Request) -> Examination:
 
 async def _examine_file(journal: "Journal", found: Examination) -> None:
     facts = found.facts
+    path = str(facts["path"]) if "path" in facts else None
     integrity = getattr(journal.database, "integrity", None)
     if integrity is not None:
         faults = await integrity()
@@ -104,16 +105,16 @@ async def _examine_file(journal: "Journal", found: Examination) -> None:
             )
     if facts.get("synchronous") not in (None, "FULL"):
         found.add("commits are not durable: synchronous is not FULL", "use a standard build of SQLite")
-    if int(facts.get("file_mode", "0"), 8) & 0o077:
-        found.add(f"others may read it: mode {facts['file_mode']}", f"chmod 600 {facts.get('path')}")
-    if "path" in facts:
-        if os.stat(facts["path"]).st_nlink > 1:
+    if int(str(facts.get("file_mode", "0")), 8) & 0o077:
+        found.add(f"others may read it: mode {facts['file_mode']}", f"chmod 600 {path}")
+    if path is not None:
+        if os.stat(path).st_nlink > 1:
             # SQLite keeps what a crash leaves to be undone beside the name that the file was opened by.
             found.add(
                 "the file has another name (a hard link): a process that opens it by that one can damage it",
-                f"stop the servers and remove the other name: `find / -samefile {facts['path']}` shows it",
+                f"stop the servers and remove the other name: `find / -samefile {path}` shows it",
             )
-        place = os.statvfs(facts["path"])
+        place = os.statvfs(path)
         free = place.f_bavail * place.f_frsize
         if free < _LEAST_FREE_BYTES:
             found.add(f"only {show.size(free)} are free on its disk", "make room: a full disk stops it")
@@ -187,16 +188,15 @@ def examination_lines(found: Examination) -> Any:
     facts = found.facts
     version = facts.get("sqlite_version") or facts.get("server_version", "")
     file = ", ".join(
-        filter(
-            None,
-            (
-                f"{facts.get('engine')} {version}".strip(),
-                facts.get("journal_mode") or facts.get("isolation"),
-                facts.get("file_system"),
-                f"mode {facts['file_mode']}" if "file_mode" in facts else None,
-                show.size(int(facts["size_bytes"])) if "size_bytes" in facts else None,
-            ),
+        str(part)
+        for part in (
+            f"{facts.get('engine')} {version}".strip(),
+            facts.get("journal_mode") or facts.get("isolation"),
+            facts.get("file_system"),
+            f"mode {facts['file_mode']}" if "file_mode" in facts else None,
+            show.size(float(facts["size_bytes"])) if "size_bytes" in facts else None,
         )
+        if part
     )
     in_all, is_open = sum(found.counts.values()), sum(found.counts.get(name, 0) for name in _OPEN_STATES)
     return show.facts(

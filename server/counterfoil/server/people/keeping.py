@@ -80,7 +80,7 @@ def migrate(request: Request) -> int:
     An older program refuses a journal that a newer one has migrated.
     """
 
-    async def work() -> Mapping[str, str]:
+    async def work() -> Mapping[str, str | float]:
         async with open_from(request.settings) as journal:
             return await journal.database.facts()
 

@@ -164,7 +164,7 @@ def _width() -> int:
     return max(_NARROWEST, shutil.get_terminal_size((80, 24)).columns)
 
 
-def facts(pairs: Iterable[tuple[str, Text | str | None]]) -> Table:
+def facts(pairs: Iterable[tuple[str, Text | str | float | None]]) -> Table:
     """Show named facts one under the other; those without a value are left out."""
     made = Table(box=None, show_header=False, pad_edge=False)
     made.add_column(style="bright_black", no_wrap=True)

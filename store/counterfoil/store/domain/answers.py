@@ -26,6 +26,7 @@ __all__ = [
     "RUN_OVER",
     "TWIN_IN_QUESTION",
     "Verdict",
+    "damage_warning",
     "guidance_for",
     "skip_reason",
 ]
@@ -77,8 +78,9 @@ PERMITTED = "A permission for it is on file: call begin_operation, which decides
 REQUESTED: Mapping[str, str] = {
     "waiting": "The request waits for a person: do not perform it, and never grant it yourself. Tell them, "
     "once, what `how` says; when they have permitted it, begin_operation says so.",
-    "declined": "A person was asked and has not permitted it: do not perform it, and ask again only if they "
-    "tell you to. Where it is given up, close_operation as cancelled, if that tool is offered.",
+    "declined": "A person was asked and has not permitted it: do not perform it. Asking again asks nobody; "
+    "they can still permit it as `how` says. Where it is given up, close_operation as cancelled, if that "
+    "tool is offered.",
 }
 """What to do about a request for a permission, by its state."""
 
@@ -113,6 +115,15 @@ class Verdict(Struct, frozen=True, kw_only=True):
 def skip_reason(state: State) -> str:
     """The reason of `skip` in a settled state."""
     return "already_succeeded" if state is State.SUCCEEDED else state.value
+
+
+def damage_warning(operation: Operation) -> str:
+    """Say what is the matter with an operation whose rows cannot be read, and what to do."""
+    return (
+        f"what is on record of {operation.id} cannot be read: its effect may have happened, so do not "
+        "perform it, and keep every receipt of it; nothing can be recorded on it until a person has run "
+        "`counterfoil verify`, which tells whether its log is whole and `--repair` can make its rows anew"
+    )
 
 
 _PERFORM = (

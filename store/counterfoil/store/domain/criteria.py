@@ -13,8 +13,21 @@ from msgspec import Struct
 from counterfoil.store.domain.canonical import canonical_json, digest
 from counterfoil.store.domain.commands import Criterion
 from counterfoil.store.domain.model import Operation
+from counterfoil.store.domain.untrusted import quoted_whole
 
-__all__ = ["CriterionState", "Judged", "criteria_from_text", "criteria_text", "judge", "satisfaction_text"]
+__all__ = [
+    "CriterionState",
+    "Judged",
+    "criteria_from_text",
+    "criteria_text",
+    "judge",
+    "misnamed",
+    "satisfaction_text",
+]
+
+_MOST_NAMED = 5
+_LONGEST_NAME = 60
+"""Characters of an id that a warning quotes."""
 
 
 class CriterionState(StrEnum):
@@ -57,6 +70,27 @@ def satisfaction_text(ids: Sequence[str], criteria: Sequence[Criterion]) -> str 
         return None
     texts = {criterion.id: digest(criterion.text) for criterion in criteria}
     return canonical_json({name: texts.get(name) for name in dict.fromkeys(ids)})
+
+
+def misnamed(ids: Iterable[str], criteria: Sequence[Criterion]) -> tuple[str, ...]:
+    """Warn of ids that are no criteria of the run, where it has any: a receipt meets nothing by them.
+
+    Without criteria nobody can know: a spec may come later.
+    """
+    known = [criterion.id for criterion in criteria]
+    strange = [name for name in dict.fromkeys(ids) if name not in known]
+    if not known or not strange:
+        return ()
+    return (
+        f"satisfies names what is no criterion of this run, and nothing is met by it: {_listed(strange)}; "
+        f"its criteria: {_listed(known)}",
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = [quoted_whole(name, limit=_LONGEST_NAME) for name in names[:_MOST_NAMED]]
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
 def judge(criteria: Sequence[Criterion], operations: Iterable[Operation]) -> tuple[Judged, ...]:

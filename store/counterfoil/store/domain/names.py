@@ -10,7 +10,14 @@ from counterfoil.store.domain.characters import IGNORABLE, INVISIBLE, WHITE_SPAC
 from counterfoil.store.domain.patterns import lazy_pattern
 from counterfoil.store.errors import InvalidArgument
 
-__all__ = ["MAX_NAME_CHARACTERS", "fold_spelling", "fold_target", "normalize_name", "targets_overlap"]
+__all__ = [
+    "MAX_NAME_CHARACTERS",
+    "fold_spelling",
+    "fold_target",
+    "may_be_one_target",
+    "normalize_name",
+    "targets_overlap",
+]
 
 MAX_NAME_CHARACTERS: Final = 200
 
@@ -142,3 +149,44 @@ def targets_overlap(one: str | None, other: str | None) -> bool:
     """Tell whether one folded target is missing or contains the other."""
     first, second = fold_target(one or ""), fold_target(other or "")
     return first in second or second in first
+
+
+_ESCAPED: Final = lazy_pattern(r"%[0-9a-f]{2}")
+_SHORT_HASH: Final = lazy_pattern(r"[0-9a-f]{7,}")
+_WHOLE_HASH: Final = lazy_pattern(r"(?<![0-9a-z])(?:[0-9a-f]{40}|[0-9a-f]{64})(?![0-9a-z])")
+
+
+def may_be_one_target(one: str | None, other: str | None) -> bool:
+    """Tell whether two wordings can name one target: one is missing, or stands as a whole in the other.
+
+    `o/r` stands in `https://forge.example/o/r/issues/1`, and `a@x` in `mailto:a@x`; but `user-1` does not in
+    `user-12`, nor `a@x` in `aa@x`. Where that is unsure it is yes, since evidence that is taken for another's
+    leaves its effect to be performed again: a word of letters alone may be shortened at its end (`prod` for
+    `production`), so may a commit's hash, and letters without case (Chinese, Arabic, …) part no words.
+    """
+    short, long = sorted((fold_target(one or ""), fold_target(other or "")), key=len)
+    if not short:
+        return True
+    if _SHORT_HASH.fullmatch(short) and any(
+        found[0].startswith(short) for found in _WHOLE_HASH.finditer(long)
+    ):
+        return True
+    is_word = short.isalpha()
+    start = long.find(short)
+    while start >= 0:
+        before, after = long[max(0, start - 3) : start], long[start + len(short) : start + len(short) + 1]
+        begins = not _runs_on(before[-1:], short[0]) or _ESCAPED.fullmatch(before) is not None
+        if begins and (is_word or not _runs_on(short[-1], after)):
+            return True
+        start = long.find(short, start + 1)
+    return False
+
+
+def _runs_on(left: str, right: str) -> bool:
+    """Tell whether two neighbouring characters are of one word or of one number."""
+    return (left.isdecimal() and right.isdecimal()) or (_has_case(left) and _has_case(right))
+
+
+def _has_case(character: str) -> bool:
+    """Tell whether a folded character is a letter of a script that parts its words."""
+    return character.islower()

@@ -42,7 +42,8 @@ class ReceiptFacts(Struct, frozen=True, kw_only=True):
     """A receipt in normal form. `attempt` is the number that the caller named.
 
     `belongs_to_another`: the reference is on file as the evidence of another operation. `contradicts` names
-    what the caller says of the effect and the operation has otherwise: action, target, args.
+    what the caller says of the effect and the operation has otherwise: action, target, args. `misnamed` warns
+    of criteria that the run does not have.
     """
 
     kind: str
@@ -59,6 +60,7 @@ class ReceiptFacts(Struct, frozen=True, kw_only=True):
     result_digest: str | None = None
     belongs_to_another: bool = False
     contradicts: tuple[str, ...] = ()
+    misnamed: tuple[str, ...] = ()
 
 
 def decide_receipt(
@@ -186,12 +188,15 @@ def classify(operation: Operation, receipt: Receipt, state: State) -> tuple[str,
     """Name the row of the table that a receipt falls into, and the one on file that it repeats, if any."""
     before = _before_it_was_unannounced(operation, receipt)
     for known in operation.receipts:
-        is_known = _is_same(known, receipt) or _is_same(known, before) or _is_redelivered(known, receipt)
+        if _is_redelivered(known, receipt):
+            # It stays what it was: an attempt granted in between does not make it that attempt's.
+            return "foreign" if known.is_foreign else "duplicate", known
+        is_known = _is_same(known, receipt) or _is_same(known, before)
         if not is_known or (not known.is_accepted and (receipt.is_accepted or known.is_undo)):
             continue
         if known.is_foreign and receipt.is_foreign:
             return "foreign", known
-        if known.is_in_test_for_duplicates or _is_redelivered(known, receipt):
+        if known.is_in_test_for_duplicates:
             return "duplicate", known
         if known.is_foreign == receipt.is_foreign and state not in (State.PLANNED, State.FAILED):
             return _row_of_unproving(receipt), known
@@ -238,10 +243,11 @@ def _before_it_was_unannounced(operation: Operation, receipt: Receipt) -> Receip
 
 
 def _is_redelivered(known: Receipt, receipt: Receipt) -> bool:
-    """Tell whether the same call came twice; an attempt granted in between does not make it another one."""
+    """Tell whether the same call came twice."""
     return (
         known.call_id is not None
         and known.call_id == receipt.call_id
+        and known.is_undo == receipt.is_undo
         and _is_same(known, replace(receipt, attempt=known.attempt))
     )
 

@@ -82,6 +82,7 @@ def take_plan(
         warnings += [f"{planned.operation.id} and {other.id} look alike in this plan" for other in siblings]
         steps.append(planned)
     warnings += _untaken(known, stands_for)
+    warnings += _behind_conflicts(fresh, {existing.key: existing for _step, existing in conflicts})
     return TakenPlan(
         steps=tuple(steps),
         duplicates=duplicates or None,
@@ -101,6 +102,23 @@ def _untaken(known: Sequence[tuple[BeginGiven, Operation]], stands_for: Mapping[
     ]
     more = len(told) - _MOST_TOLD
     return told if more <= 0 else [*told[:_MOST_TOLD], f"so it is with {more} more steps of this plan"]
+
+
+def _behind_conflicts(fresh: Sequence[BeginGiven], conflicting: Mapping[str, Operation]) -> list[str]:
+    """Say which steps wait for a key whose step was not added, since another effect is on record under it.
+
+    What they wait for is the one on record: a key stands for one effect. It may be done already.
+    """
+    told = [
+        f"{step.id} waits for {conflicting[key].id} as it is on record, which is another effect than this "
+        "plan gives under that key (see conflict): begin it only if that is the one that goes first; else "
+        "plan the other under a key of its own, and name that in depends_on"
+        for step in fresh
+        for key in step.depends_on
+        if key in conflicting
+    ]
+    more = len(told) - _MOST_TOLD
+    return told if more <= 0 else [*told[:_MOST_TOLD], f"so it is with {more} more dependencies of this plan"]
 
 
 def _not_taken(step: BeginGiven, existing: Operation, stands_for: Mapping[str, str]) -> list[str]:

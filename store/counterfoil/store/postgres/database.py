@@ -99,7 +99,7 @@ class PostgresDatabase:
         """Run `work` on one consistent snapshot that may not be changed, as `Database.read` promises."""
         return await self._repeated(work, is_read_only=True)
 
-    async def facts(self) -> Mapping[str, str]:
+    async def facts(self) -> Mapping[str, str | float]:
         """Give engine, version, place and each setting as read back now inside a writing transaction."""
         async with self._session() as session:
             try:
@@ -111,11 +111,12 @@ class PostgresDatabase:
         return {
             "engine": "PostgreSQL",
             "location": self._shown,
-            "schema_version": str(begun.schema_version),
+            "schema_version": begun.schema_version,
             "clock": "the database's" if self._gives_time else "this machine's",
-            "connections": f"{self._pool.get_stats().get('pool_size', 0)} of {self._pool.max_size}",
-            "busy_timeout_seconds": f"{self._patience.busy_seconds:g}",
-            **{name: str(value) for name, value in row.items()},
+            "connections": self._pool.get_stats().get("pool_size", 0),
+            "most_connections": self._pool.max_size,
+            "busy_timeout_seconds": self._patience.busy_seconds,
+            **row,
         }
 
     async def close(self) -> None:

@@ -954,6 +954,12 @@ SELECT * FROM authority_requests
 WHERE namespace = :namespace AND call_id = :call_id
 ORDER BY asked_at, id;
 
+-- name: declined_requests
+-- What a person said no to of one action and target in a run, the newest first.
+SELECT * FROM authority_requests
+WHERE namespace = :namespace AND state = 'declined' AND run = :run AND action = :action AND target = :target
+ORDER BY answered_at DESC, id;
+
 -- name: save_request
 -- One request as it follows from the events.
 INSERT INTO authority_requests (

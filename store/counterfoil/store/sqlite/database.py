@@ -6,7 +6,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import anyio
 import anyio.to_thread
@@ -138,7 +138,7 @@ class SqliteDatabase:
             raise closed()
         return await self._reader.run(lambda raw: self._read(raw, work))
 
-    async def facts(self) -> Mapping[str, str]:
+    async def facts(self) -> Mapping[str, str | float]:
         """Give engine, version, place, size and each setting as read back now from the writing connection."""
         if self._is_closed:
             raise closed()
@@ -254,32 +254,34 @@ class SqliteDatabase:
             self._guard.roll_back(raw)
         return [f"{table}, row {row}: its {parent} is missing" for table, row, parent, _ in broken]
 
-    def _facts(self, raw: sqlite3.Connection) -> dict[str, str]:
+    def _facts(self, raw: sqlite3.Connection) -> dict[str, str | float]:
         opened = self._opened
         self._guard.check_place()
         found = os.stat(opened.path)
         try:
             ((mode,),) = self._wait.execute(raw, "PRAGMA journal_mode")
             ((version,),) = self._wait.execute(raw, "PRAGMA user_version")
-            settings = {
-                name: ",".join(str(row[0]) for row in raw.execute(f"PRAGMA {name}").fetchall())
+            settings: dict[str, str | float] = {
+                # A build that leaves a setting out answers with no row.
+                name: row[0]
                 for name in settings_for(opened.mode)
+                if (row := raw.execute(f"PRAGMA {name}").fetchone()) is not None
             }
         except sqlite3.Error as error:
             raise fault_for(error, statement="PRAGMA journal_mode") from error
         # A round of the wait, and not the wait: that is `busy_timeout_seconds`.
         settings["busy_round_milliseconds"] = settings.pop("busy_timeout")
-        settings["synchronous"] = {"2": "FULL"}.get(settings["synchronous"], settings["synchronous"])
+        settings["synchronous"] = {2: "FULL"}.get(int(settings["synchronous"]), settings["synchronous"])
         return {
             "engine": "SQLite",
             "sqlite_version": sqlite3.sqlite_version,
             "path": opened.path,
             "file_system": opened.file_system,
             "file_mode": f"{stat.S_IMODE(found.st_mode):04o}",
-            "size_bytes": str(found.st_size),
-            "schema_version": str(version),
+            "size_bytes": found.st_size,
+            "schema_version": cast("int", version),
             "journal_mode": str(mode),
             "journal_mode_reason": opened.mode_reason,
-            "busy_timeout_seconds": f"{self._wait.seconds:g}",
+            "busy_timeout_seconds": self._wait.seconds,
             **settings,
         }

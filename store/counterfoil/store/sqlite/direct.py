@@ -90,7 +90,7 @@ class DirectDatabase:
                 transaction.end()
                 self._guard.roll_back(self._raw)
 
-    async def facts(self) -> Mapping[str, str]:
+    async def facts(self) -> Mapping[str, str | float]:
         """Give engine, version and place; a process of this kind shows nobody more."""
         return {"engine": "SQLite", "sqlite_version": sqlite3.sqlite_version, "path": self._opened.path}
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from counterfoil.server.hooks.shell.walking import Invocation
+from counterfoil.server.hooks.shell.script import Invocation
 from counterfoil.server.hooks.shell.words import Word
 
 __all__ = ["fed_script", "printed_text"]

@@ -5,14 +5,14 @@ is not guessed.
 """
 
 import os
-from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from counterfoil.server.hooks.shell.feeding import fed_script
 from counterfoil.server.hooks.shell.grammar import shell_parser
-from counterfoil.server.hooks.shell.secret_words import is_secret_name
+from counterfoil.server.hooks.shell.script import Invocation, Script
 from counterfoil.server.hooks.shell.tree import (
     READING,
     assigned_in,
@@ -21,10 +21,11 @@ from counterfoil.server.hooks.shell.tree import (
     names_read,
     substitutions,
 )
-from counterfoil.server.hooks.shell.words import Known, Room, Word, heredoc_text, word_of, words_of
+from counterfoil.server.hooks.shell.variables import Variables
+from counterfoil.server.hooks.shell.words import Word, heredoc_text, word_of, words_of
 from counterfoil.server.hooks.shell.wrappers import Inner, program_of, unwrapped
 
-__all__ = ["Invocation", "Script", "read_script", "read_words", "within"]
+__all__ = ["read_script", "read_words", "within"]
 
 _DEEPEST = 12
 """Scripts in scripts in scripts: whoever nests deeper is not followed."""
@@ -61,9 +62,6 @@ _WORDS = frozenset(
         "brace_expression",
     )
 )
-_ALIKE = ("HOME", "CLAUDE_PROJECT_DIR")
-"""Variables that a client's shell and its hooks surely have alike."""
-
 _GROUPS = frozenset(("subshell", "compound_statement"))
 _KEYWORDS = frozenset(("{", "!", "then", "do", "else"))
 """What stands in front of a program where the grammar did not understand the whole."""
@@ -72,60 +70,16 @@ _BRANCHES = frozenset(("case_item", "elif_clause", "else_clause"))
 _NOTHING: frozenset[int] = frozenset()
 
 
-class Invocation(Struct, frozen=True, kw_only=True):
-    """One program that runs. `folder` is where, None where that cannot be told.
-
-    `decides`: when the whole command ends with status 0, this has succeeded. `fed_by` are the programs whose
-    output it reads, `stdin` the text of a here-document, `reads` the file that its input is taken from.
-    `writes` are the files that its output goes to; with `appends`, behind what is there. `is_fed`: it is a
-    shell, and what it reads is its script. `is_elsewhere`: the files that it sees are not the ones here.
-    """
-
-    words: tuple[Word, ...]
-    env: tuple[tuple[str, Word], ...] = ()
-    folder: str | None = None
-    decides: bool = False
-    fed_by: tuple["Invocation", ...] = ()
-    stdin: Word | None = None
-    reads: Word | None = None
-    writes: tuple[Word, ...] = ()
-    appends: bool = False
-    is_fed: bool = False
-    is_elsewhere: bool = False
-
-    @property
-    def program(self) -> str:
-        """The program's name without its folder."""
-        return program_of(self.words)
-
-
-class Script(Struct, frozen=True, kw_only=True):
-    """All programs of a command in their order. `is_whole` off: parts were not understood.
-
-    `assigned` are all values that it gives to variables, to functions and to what a loop goes through, as far
-    as they are written in it, `unread` the parts of it that are no shell script.
-    """
-
-    invocations: tuple[Invocation, ...]
-    is_whole: bool = True
-    assigned: tuple[str, ...] = ()
-    unread: tuple[str, ...] = ()
-
-
 def read_script(text: str, *, folder: str | None) -> Script:
     """Read a command line that is run in `folder`."""
-    reader = _Reader(folder, variables=_alike())
+    reader = _Reader(folder, Variables.of_this_process())
     return _finished(reader, reader.script(text, depth=0))
 
 
 def read_words(words: tuple[str, ...], *, folder: str | None) -> Script:
     """Read a command that is given as words, and run without a shell."""
-    reader = _Reader(folder, variables=_alike())
+    reader = _Reader(folder, Variables.of_this_process())
     return _finished(reader, reader.run(tuple(map(Word, words)), (), depth=0))
-
-
-def _alike() -> dict[str, Word]:
-    return {name: Word(os.environ[name]) for name in _ALIKE if os.environ.get(name)}
 
 
 def _finished(reader: "_Reader", decided: frozenset[int], *, depth: int = 0) -> Script:
@@ -134,23 +88,19 @@ def _finished(reader: "_Reader", decided: frozenset[int], *, depth: int = 0) -> 
     for index, invocation in enumerate(reader.found):
         decides, text = index in decided, None
         if invocation.is_fed and depth <= _DEEPEST:
-            from counterfoil.server.hooks.shell.feeding import fed_script
-
             text = fed_script(invocation)
         if text is None:
             # Whether there is an effect in what cannot be read is told by the words around it.
             found.append(replace(invocation, decides=decides))
             continue
+        is_elsewhere = reader.is_elsewhere or invocation.is_elsewhere
         inner = _Reader(
             invocation.folder,
-            room=reader.room,
-            is_elsewhere=reader.is_elsewhere or invocation.is_elsewhere,
+            reader.variables.handed_on(invocation.env, is_elsewhere=is_elsewhere),
+            is_elsewhere=is_elsewhere,
         )
-        if not inner.is_elsewhere:
-            inner.variables = {**_alike(), **{name: word for name, word in invocation.env if word.is_told}}
         script = _finished(inner, inner.script(text, depth=depth + 1), depth=depth + 1)
         reader.is_whole = reader.is_whole and script.is_whole
-        reader.assigned += script.assigned
         reader.unread += script.unread
         found += [
             replace(part, env=(*invocation.env, *part.env), decides=decides and part.decides)
@@ -159,7 +109,7 @@ def _finished(reader: "_Reader", decided: frozenset[int], *, depth: int = 0) -> 
     return Script(
         invocations=tuple(found),
         is_whole=reader.is_whole,
-        assigned=tuple(reader.assigned),
+        assigned=tuple(reader.variables.assigned),
         unread=tuple(reader.unread),
     )
 
@@ -172,28 +122,20 @@ class _Reader(Struct):
     """
 
     folder: str | None
-    variables: dict[str, Word] = field(default_factory=dict)
-    exported: dict[str, Word] = field(default_factory=dict)
+    variables: Variables
     found: list[Invocation] = field(default_factory=list)
-    assigned: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
     functions: set[str] = field(default_factory=set)
     behind: dict[int, list[Word]] = field(default_factory=dict)
     begins: dict[int, int] = field(default_factory=dict)
-    room: Room = field(default_factory=Room)
     is_elsewhere: bool = False
     is_whole: bool = True
     stops_at_errors: bool = False
     pipes_fail: bool = False
 
-    @property
-    def known(self) -> Known:
-        """What may be filled in now."""
-        return Known(self.variables, self.room)
-
     def script(self, text: str, *, depth: int) -> frozenset[int]:
-        self.room.scripts -= 1
-        if depth > _DEEPEST or self.room.scripts < 0:
+        self.variables.room.scripts -= 1
+        if depth > _DEEPEST or self.variables.room.scripts < 0:
             self.is_whole = False
             return _NOTHING
         root = shell_parser().parse(text.encode("utf-8", "replace")).root_node
@@ -212,10 +154,10 @@ class _Reader(Struct):
             told = self.walk(child, depth)
             if child.type == "list":
                 # What stands behind the first may not have run.
-                self.forget(assigned_in(child))
+                self.variables.forget(assigned_in(child))
             if at + 1 < len(children) and children[at + 1].type == "&":
                 told = _NOTHING
-                self.forget(assigned_in(child))
+                self.variables.forget(assigned_in(child))
             decided = decided | told if self.stops_at_errors else told
         return decided
 
@@ -236,18 +178,18 @@ class _Reader(Struct):
                 return self.apart(node, depth)
             case "compound_statement":
                 if node.children and node.children[0].type == "((":
-                    self.forget(assigned_in(node))
+                    self.variables.forget(assigned_in(node))
                 return self.sequence(node, depth + 1)
             case "variable_assignment":
                 self.inner(node, depth)
-                self.assign(node)
+                self.variables.assign(node, folder=self.folder)
                 return _NOTHING
             case "variable_assignments" | "declaration_command":
                 self.inner(node, depth)
-                self.declare(node)
+                self.variables.declare(node, folder=self.folder)
                 return _NOTHING
             case "unset_command":
-                self.forget(assigned_in(node))
+                self.variables.forget(assigned_in(node))
                 return _NOTHING
             case "negated_command":
                 self.each(node, depth)
@@ -255,10 +197,11 @@ class _Reader(Struct):
             case "function_definition":
                 name = node.child_by_field_name("name")
                 self.functions.add("" if name is None else str(name.text.decode("utf-8", "replace")))
-                kept, self.variables = self.variables, {}
+                kept = self.variables
+                self.variables = kept.without_values()
                 self.apart(node, depth)
                 self.variables = kept
-                self.forget(assigned_in(node))
+                self.variables.forget(assigned_in(node))
                 return _NOTHING
             case "ERROR":
                 self.each(node, depth)
@@ -267,12 +210,16 @@ class _Reader(Struct):
                 names = assigned_in(node)
                 if kind == "for_statement":
                     given = node.children_by_field_name("value")
-                    self.assigned += [word.script for child in given for word in words_of(child, self.known)]
+                    self.variables.assigned += [
+                        word.script for child in given for word in words_of(child, self.variables.known)
+                    ]
                 for child in node.named_children:
                     # Each branch may be the only one that runs.
-                    self.forget(names if child.type in _BRANCHES or child == node.named_children[0] else ())
+                    self.variables.forget(
+                        names if child.type in _BRANCHES or child == node.named_children[0] else ()
+                    )
                     self.walk(child, depth + 1)
-                self.forget(names)
+                self.variables.forget(names)
                 return _NOTHING
             case _:
                 self.inner(node, depth)
@@ -285,69 +232,12 @@ class _Reader(Struct):
     def apart(self, node: Any, depth: int) -> frozenset[int]:
         """A subshell: where it goes is not where the rest goes."""
         kept = self.folder, self.stops_at_errors, self.pipes_fail, self.is_elsewhere
-        variables, exported = dict(self.variables), dict(self.exported)
+        variables = self.variables
+        self.variables = variables.copied()
         decided = self.sequence(node, depth + 1)
         self.folder, self.stops_at_errors, self.pipes_fail, self.is_elsewhere = kept
-        self.variables, self.exported = variables, exported
+        self.variables = variables
         return decided
-
-    def assign(self, node: Any, *, is_exported: bool = False) -> None:
-        """Note what a variable holds from here on, where that can be told."""
-        name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
-        if name is None or name.type != "variable_name":
-            return self.forget(assigned_in(node))
-        key = str(name.text.decode("utf-8", "replace"))
-        is_added = any(child.type == "+=" for child in node.children)
-        if value is not None and value.type == "array":
-            return self.fill(key, value, is_added=is_added)
-        word = Word("") if value is None else word_of(value, self.known, is_quoted=True)
-        self.assigned.append(word.script)
-        is_plain = not is_added
-        is_exported = is_exported or key in self.exported
-        self.forget((key,))
-        # What a secret is stays out of every word that is kept.
-        if is_plain and word.is_told and not is_secret_name(key):
-            if word.is_static:
-                self.variables[key] = word
-            elif self.folder is not None:
-                paths = (os.path.join(self.folder, os.path.expanduser(name)) for name in word.reads)
-                self.variables[key] = Word(word.text, is_static=False, reads=tuple(paths))
-        if is_exported:
-            self.exported[key] = word if is_plain else Word(f"${key}", is_static=False)
-        return None
-
-    def fill(self, key: str, value: Any, *, is_added: bool) -> None:
-        """Note what an array holds from here on, where that can be told; `is_added`: behind what it held."""
-        items = [word for child in value.named_children for word in words_of(child, self.known)]
-        self.assigned.append(" ".join(word.script for word in items))
-        held = self.known.items(key) if is_added else ()
-        self.forget((key,))
-        is_told = all(word.is_static and not word.text.startswith("[") for word in items)
-        if held is not None and is_told and not is_secret_name(key):
-            items = [*held, *items]
-            self.variables[key] = Word(items[0].text if items else "", items=tuple(items))
-
-    def declare(self, node: Any) -> None:
-        kinds = [child.type for child in node.children]
-        words = [child.text for child in node.named_children if child.type == "word"]
-        is_exported = "export" in kinds or any(word.startswith(b"-") and b"x" in word for word in words)
-        is_plain = not any(word.startswith((b"-n", b"+")) for word in words)
-        for child in node.named_children:
-            if child.type == "variable_assignment":
-                self.assign(child, is_exported=is_exported and is_plain)
-            elif child.type == "variable_name":
-                name = str(child.text.decode("utf-8", "replace"))
-                if is_exported and is_plain:
-                    self.exported[name] = self.variables.get(name, Word(f"${name}", is_static=False))
-                else:
-                    self.forget((name,))
-
-    def forget(self, names: Iterable[str]) -> None:
-        """Leave variables to the running shell."""
-        for name in names:
-            self.variables.pop(name, None)
-            if name in self.exported:
-                self.exported[name] = Word(f"${name}", is_static=False)
 
     def chain(self, node: Any, depth: int) -> frozenset[int]:
         parts = node.named_children
@@ -356,22 +246,23 @@ class _Reader(Struct):
             return _NOTHING
         is_and = any(child.type == "&&" for child in node.children)
         if not is_and:
-            self.forget(assigned_in(node))
+            self.variables.forget(assigned_in(node))
         first = self.walk(parts[0], depth + 1)
         if not is_and:
-            self.forget(assigned_in(node))
+            self.variables.forget(assigned_in(node))
         second = self.walk(parts[1], depth + 1)
         return first | second if is_and else first & second
 
     def pipeline(self, node: Any, depth: int) -> frozenset[int]:
         feeding: tuple[Invocation, ...] = ()
         told, all_told = _NOTHING, _NOTHING
-        kept, variables, exported = self.folder, dict(self.variables), dict(self.exported)
+        kept, variables = self.folder, self.variables
         for child in node.named_children:
             start = len(self.found)
+            self.variables = variables.copied()
             told = self.walk(child, depth + 1)
             all_told |= told
-            self.variables, self.exported = dict(variables), dict(exported)
+            self.variables = variables
             for at in range(start, len(self.found)):
                 self.found[at] = replace(self.found[at], fed_by=(*feeding, *self.found[at].fed_by))
             feeding = (*feeding, *self.found[start:])
@@ -414,23 +305,28 @@ class _Reader(Struct):
                 continue
             for part in given:
                 inside = part.named_children if part.type == "ERROR" else (part,)
-                found += [word for one in inside if one.type in _WORDS for word in words_of(one, self.known)]
+                found += [
+                    word
+                    for one in inside
+                    if one.type in _WORDS
+                    for word in words_of(one, self.variables.known)
+                ]
         return found
 
     def redirect(self, node: Any, of: range, decided: frozenset[int], depth: int) -> frozenset[int]:
         """Note what the programs `of` read; what stands behind a here-document on its line goes on."""
         change: dict[str, Any] = {}
         if node.type == "heredoc_redirect":
-            change["stdin"] = heredoc_text(node, self.known)
+            change["stdin"] = heredoc_text(node, self.variables.known)
         elif node.type == "herestring_redirect":
-            texts = [word_of(child, self.known, is_quoted=True) for child in node.named_children]
+            texts = [word_of(child, self.variables.known, is_quoted=True) for child in node.named_children]
             change["stdin"] = texts[-1] if texts else Word("")
         elif node.type == "file_redirect" and any(child.type == "<" for child in node.children):
             target = node.child_by_field_name("destination")
-            change["reads"] = None if target is None else word_of(target, self.known)
+            change["reads"] = None if target is None else word_of(target, self.variables.known)
         elif node.type == "file_redirect":
             target = node.child_by_field_name("destination")
-            written = None if target is None else word_of(target, self.known, is_quoted=True)
+            written = None if target is None else word_of(target, self.variables.known, is_quoted=True)
             if written is not None and not (written.text.isdigit() or written.text.startswith("/dev/")):
                 change["appends"] = any(child.type in (">>", "&>>") for child in node.children)
                 for at in of:
@@ -460,11 +356,11 @@ class _Reader(Struct):
             if child.type == "variable_assignment":
                 name, value = child.child_by_field_name("name"), child.child_by_field_name("value")
                 if name is not None:
-                    told = Word("") if value is None else word_of(value, self.known, is_quoted=True)
+                    told = Word("") if value is None else word_of(value, self.variables.known, is_quoted=True)
                     env.append((name.text.decode(), told))
-                    self.assigned.append(told.script)
+                    self.variables.assigned.append(told.script)
             elif child.type == "command_name" or child.type in _WORDS:
-                words += words_of(child, self.known)
+                words += words_of(child, self.variables.known)
             elif child.type.endswith("_redirect"):
                 change.append(child)
             elif child.type in _GROUPS:
@@ -487,7 +383,7 @@ class _Reader(Struct):
         """Note a program, or what a wrapper of it runs."""
         folder, is_elsewhere = self.folder, self.is_elsewhere
         is_sure = True
-        env = (*self.exported.items(), *env)
+        env = (*self.variables.exported.items(), *env)
         for _ in range(_DEEPEST):
             while words and words[0].text in _KEYWORDS:
                 words = words[1:]
@@ -532,16 +428,15 @@ class _Reader(Struct):
         """Walk a script that stands in words: in a shell of its own, where it is one."""
         if not inner.is_apart:
             return self.script(inner.script or "", depth=depth + 1)
-        kept = self.folder, self.variables, self.exported
+        kept = self.folder, self.variables
         how = self.stops_at_errors, self.pipes_fail, self.is_elsewhere
         self.folder, self.is_elsewhere = folder, is_elsewhere
         self.stops_at_errors = self.pipes_fail = False
         # Such a shell knows what is exported, and no other variable.
-        handed = {name: word for name, word in env if word.is_told}
-        self.variables, self.exported = ({} if is_elsewhere else {**_alike(), **handed}), {}
+        self.variables = self.variables.handed_on(env, is_elsewhere=is_elsewhere)
         start = len(self.found)
         decided = self.script(inner.script or "", depth=depth + 1)
-        self.folder, self.variables, self.exported = kept
+        self.folder, self.variables = kept
         self.stops_at_errors, self.pipes_fail, self.is_elsewhere = how
         for at in range(start, len(self.found)):
             self.found[at] = replace(self.found[at], env=(*env, *self.found[at].env))
@@ -553,11 +448,11 @@ class _Reader(Struct):
         given = words.index(Word("--")) if program == "set" and Word("--") in words else 0
         if program in self.functions or given:
             # They stand in "$1" and "$@" from here on.
-            self.assigned += [word.script for word in words[given + 1 :]]
+            self.variables.assigned += [word.script for word in words[given + 1 :]]
         if program in READING:
-            self.forget(names_read([word.text for word in words]))
+            self.variables.forget(names_read([word.text for word in words]))
         elif program in ("source", "."):
-            self.forget((*self.variables, *self.exported))
+            self.variables.forget_all()
         elif program in ("cd", "pushd"):
             target = next((word for word in words[1:] if not word.text.startswith("-")), None)
             is_here = target is not None and not self.is_elsewhere
