@@ -45,6 +45,7 @@ __all__ = [
     "operation_to_look_at",
     "original_of",
     "read_body",
+    "runs_named_alike",
     "satisfying_in",
     "was_called",
     "warnings_of_others",
@@ -59,6 +60,7 @@ _ALIKE = 0.6
 """From which likeness on (twice the characters in common by those of both) a name may be meant by another."""
 _SHORTEST_PART = 3
 _MOST_CANDIDATES = 8
+_MOST_ALIKE = 3
 _MOST_DEPENDENCIES = 1_000
 _MOST_OPEN = 5
 _MOST_ELSEWHERE = 3
@@ -223,6 +225,13 @@ async def no_such_run(connection: Connection, namespace: str, run: str) -> NotFo
         candidates=[escape_untrusted(name, limit=200) for name in near or names[:_MOST_CANDIDATES]],
         listed="near" if near else "touched last",
     )
+
+
+async def runs_named_alike(connection: Connection, namespace: str, run: str) -> list[str]:
+    """Name the open runs that a new one may be meant for: a name remembered wrongly begins another run."""
+    rows = await connection.fetch_all("near_open_runs", {"namespace": namespace, "most": 200})
+    names = [row["run"] for row in rows if row["run"] != run]
+    return [escape_untrusted(name, limit=200) for name in _nearest(run, names)[:_MOST_ALIKE]]
 
 
 def _nearest(name: str, names: list[str]) -> list[str]:
@@ -425,7 +434,8 @@ async def warnings_of_others(
         )
         warnings += [
             f"the same effect was begun in another run: {row['operation']} "
-            f"(in {escape_untrusted(row['run'], limit=200)})"
+            f"(in {escape_untrusted(row['run'], limit=200)}); if this run is that work under another name, "
+            "do not perform it here"
             for row in rows[:_MOST_ELSEWHERE]
         ]
         if len(rows) > _MOST_ELSEWHERE:

@@ -24,6 +24,7 @@ from counterfoil.store.presenting import Presenter, body_damaged, body_gone, bod
 from counterfoil.store.protocol import Connection, Database, Row
 from counterfoil.store.resolving import of_key, read_body
 from counterfoil.store.rows import run_from_row
+from counterfoil.store.standing_requests import request_standing
 from counterfoil.store.weighing import authority_shown, barriers_of
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "safe",
     "size_of",
     "step_warnings",
+    "undo_shown",
 ]
 
 _MOST_AROUND = 1_000
@@ -201,6 +203,15 @@ class Viewer(Struct, frozen=True, kw_only=True):
         }
         if step.outlook.next == "ask":
             entry.update(authority_shown(step.authority))
+            entry.update(
+                await request_standing(
+                    connection,
+                    operation,
+                    next_=step.outlook.next,
+                    reason=step.outlook.reason,
+                    policy=self.policy,
+                )
+            )
         if step.outlook.reason == "possible_duplicate":
             entry["duplicates"] = self.present.duplicates(step.duplicates, now)
         if step.outlook.next in ("reconcile", "ask", "begin") and operation.attempts:
@@ -212,11 +223,8 @@ class Viewer(Struct, frozen=True, kw_only=True):
             entry["checkpoint"] = await self.body(
                 connection, operation, operation.checkpoint, detail="checkpoint"
             )
-        undo = operation.terms.undo
-        if undo is not None and step.state is State.SUCCEEDED:
-            entry["undo"] = without_none(
-                {"tool": safe(undo.tool), "instructions": safe(undo.instructions), "detail": "undo"}
-            )
+        if step.state is State.SUCCEEDED:
+            entry["undo"] = undo_shown(operation)
         return without_none(entry)
 
 
@@ -266,6 +274,14 @@ def step_warnings(step: Step) -> list[str] | None:
 def party_of(caller: Caller) -> Party:
     """Give whom a grant to this caller would go to."""
     return Party(principal=caller.principal, conversation=caller.conversation, connection=caller.connection)
+
+
+def undo_shown(operation: Operation) -> dict[str, Any] | None:
+    """Show how an effect is undone, where that was declared, and the detail that gives all of it."""
+    undo = operation.terms.undo
+    if undo is None:
+        return None
+    return without_none({"tool": safe(undo.tool), "instructions": safe(undo.instructions), "detail": "undo"})
 
 
 def keys_shown(keys: Sequence[str]) -> list[Any]:
