@@ -22,6 +22,8 @@ class Guard:
         self._opened = opened
         self.wait = wait
         self.mode = opened.mode
+        self._has_marks: int | None = None
+        """Whether a journal of this schema can be marked at all; None until that was looked at."""
         self._is_marked_since: tuple[object] | None = None
         """The newest mark of lost history when the first transaction began; None before that."""
 
@@ -68,8 +70,9 @@ class Guard:
 
     def _another_past(self, raw: sqlite3.Connection) -> Fault | None:
         """Refuse a journal that was marked as put back since it was opened: who opened it knows of no gap."""
-        ((has_marks,),) = raw.execute(_HAS_MARKS) if self._is_marked_since is None else ((True,),)
-        newest = raw.execute(_NEWEST_MARK).fetchone() if has_marks else (None,)
+        if self._has_marks is None:
+            ((self._has_marks,),) = raw.execute(_HAS_MARKS)
+        newest = raw.execute(_NEWEST_MARK).fetchone() if self._has_marks else (None,)
         if self._is_marked_since is None:
             self._is_marked_since = newest
         if newest == self._is_marked_since:
