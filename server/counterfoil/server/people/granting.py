@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import click
 from msgspec.structs import replace
+from rich.text import Text
 
 from counterfoil.server.people import rendering as show
 from counterfoil.server.people.advice import advice
 from counterfoil.server.people.durations import duration
+from counterfoil.server.people.operation_page import differences
 from counterfoil.server.people.output import as_json_text, tell, write, write_json
 from counterfoil.server.people.person import (
     SECRET_FILE_VARIABLE,
@@ -183,11 +185,16 @@ def _question(shown: Mapping[str, Any], command: GrantAuthority) -> str:
         ),
         *((name, shown[name]) for name in ("run", "key", "operation", "state") if name in shown),
         ("next", f"{shown['next']}: {shown['reason']}" if "next" in shown else None),
+        ("differs", differences(shown)),
         ("asked by", shown.get("request", {}).get("asked_by")),
         ("its words", shown.get("request", {}).get("why")),
         ("only if", ", ".join(command.constraints) or None),
     ]
-    facts = [(name, show.plain(value)) for name, value in pairs if value is not None]
+    facts = [
+        (name, value if isinstance(value, Text) else show.plain(value))
+        for name, value in pairs
+        if value is not None
+    ]
     breadth = (
         "You are about to permit this operation, as it is shown here."
         if "operation" in shown

@@ -1,6 +1,7 @@
 """Looks into the journal: `runs`, `plan`, `show`, `find`."""
 
 import shlex
+from collections.abc import Iterable
 from typing import Any
 
 import anyio
@@ -11,7 +12,7 @@ from counterfoil.server.people import rendering as show_
 from counterfoil.server.people.advice import advice
 from counterfoil.server.people.gaps import Gap, gap_of, gap_words
 from counterfoil.server.people.gathering import owners_of, whole_operation, whole_plan, whole_runs
-from counterfoil.server.people.operation_page import operation_page
+from counterfoil.server.people.operation_page import differences, operation_page
 from counterfoil.server.people.output import write, write_json
 from counterfoil.server.people.request import Request, operation_ref
 from counterfoil.server.people.teaching import teaching_command
@@ -105,10 +106,11 @@ def plan(request: Request, run: str, *, every: bool) -> int:
     if answer["steps"]:
         parts += [_steps(answer["steps"]), Text("")]
         verbs = dict.fromkeys((step["next"], step["reason"]) for step in answer["steps"])
-        parts += [
-            Text.assemble(show_.plain(f"{next_}, {reason}: ", "bold"), show_.plain(advice(next_, reason)))
-            for next_, reason in verbs
-        ]
+        for next_, reason in verbs:
+            parts.append(
+                Text.assemble(show_.plain(f"{next_}, {reason}: ", "bold"), show_.plain(advice(next_, reason)))
+            )
+            parts += _changes(step for step in answer["steps"] if step["reason"] == reason)
     elif code == 0:
         parts.append(Text("Nothing is open. `--all` lists what is settled."))
     write(show_.rendered(*parts))
@@ -138,6 +140,15 @@ def _standing(answer: dict[str, Any]) -> list[Any]:
         if criteria["cut"]:
             lines.append(show_.plain("  and more"))
     return lines
+
+
+def _changes(steps: Iterable[dict[str, Any]]) -> list[Any]:
+    """Say of each step what differs from the context on record, where it is named."""
+    return [
+        show_.indented(Text.assemble(show_.plain(step["key"]), ": ", told))
+        for step in steps
+        if (told := differences(step)) is not None
+    ]
 
 
 def _warnings(steps: list[dict[str, Any]]) -> list[Any]:

@@ -8,9 +8,10 @@ from rich.text import Text
 
 from counterfoil.server.people import rendering as show
 from counterfoil.server.people.advice import advice_on
+from counterfoil.server.people.output import as_json_text
 from counterfoil.store.domain.model import State
 
-__all__ = ["operation_page", "summary", "what", "who"]
+__all__ = ["differences", "operation_page", "summary", "what", "who"]
 
 _BODY_SHOWN = 600
 """Characters of a body on the page; `--json` gives it whole."""
@@ -74,6 +75,7 @@ def summary(answer: Mapping[str, Any], *, is_advised: bool = True) -> Renderable
             ),
             ("next", Text.assemble(show.verb(answer["next"]), ": ", show.plain(answer["reason"]))),
             ("", show.plain(advice_on(answer)) if is_advised else None),
+            ("differs", differences(answer)),
             ("looks like", _optional(_duplicates(answer))),
             *(("", show.plain(warning, "red")) for warning in answer.get("warnings", ())),
             ("retry at", _optional(show.moment(answer.get("retry_at")))),
@@ -103,6 +105,20 @@ def _duplicates(answer: Mapping[str, Any]) -> str | None:
         if "operation" in one
     ]
     return "; ".join(named) or None
+
+
+def differences(answer: Mapping[str, Any]) -> Text | None:
+    """Say which parts of the context differ from what is on record, one a line; None where none is named."""
+    told = [
+        f"{one['component']}: {_in_short(one['recorded'])} then, {_in_short(one['given'])} now"
+        for one in answer.get("drift", ())
+        if "component" in one
+    ]
+    return show.lines(*told) if told else None
+
+
+def _in_short(value: Any) -> str:
+    return value if isinstance(value, str) else as_json_text(value, compact=True)
 
 
 def _optional(value: Any) -> Text | None:
