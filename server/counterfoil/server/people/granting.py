@@ -10,7 +10,7 @@ from rich.text import Text
 
 from counterfoil.server.people import rendering as show
 from counterfoil.server.people.advice import advice
-from counterfoil.server.people.durations import duration
+from counterfoil.server.people.durations import duration, in_words
 from counterfoil.server.people.operation_page import differences
 from counterfoil.server.people.output import as_json_text, tell, write, write_json
 from counterfoil.server.people.person import (
@@ -203,7 +203,9 @@ def _question(shown: Mapping[str, Any], command: GrantAuthority) -> str:
     confirm = "the operation's key or id, or the request's id" if "operation" in shown else "the request's id"
     if command.request is None and "operation" not in shown:
         confirm = "the pattern of the action"
-    end = command.expires_at or (f"{command.lasts_seconds:g} s from now" if command.lasts_seconds else None)
+    end = command.expires_at or (
+        f"{in_words(command.lasts_seconds)} from now" if command.lasts_seconds else None
+    )
     uses = (
         "any number of operations"
         if command.max_uses is None
@@ -222,10 +224,22 @@ def _pairs(line: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return [
         (
             name.replace("_", " "),
-            show.plain(value if isinstance(value, str | int) else as_json_text(value, compact=True)),
+            _in_words(name, value),
         )
         for name, value in line.items()
     ]
+
+
+def _in_words(name: str, value: Any) -> Text:
+    match value:
+        case str() if name.endswith("_at") or name == "not_before":
+            return show.plain(show.moment(value))
+        case str() | int():
+            return show.plain(value)
+        case [*items] if all(isinstance(item, str) for item in items):
+            return show.plain(", ".join(items))
+        case _:
+            return show.plain(as_json_text(value, compact=True))
 
 
 def _say(answer: Mapping[str, Any]) -> None:

@@ -46,7 +46,7 @@ def runs(request: Request, *, every: bool, limit: int) -> int:
         (
             show_.plain(run["run"]),
             show_.counts(run["counts"]),
-            show_.plain(f"{run.get('finished_as') or 'open'}, {show_.moment(run['touched_at'])}"),
+            show_.lines(f"{run.get('finished_as') or 'open'},", show_.moment(run["touched_at"])),
         )
         for run in answer["runs"]
     ]
@@ -160,23 +160,31 @@ def _warnings(steps: list[dict[str, Any]]) -> list[Any]:
 def _steps(steps: list[dict[str, Any]]) -> Any:
     return show_.table(
         "next",
-        "state",
+        "state, age",
         show_.OPERATION,
         "action, target",
-        "age",
         rows=[
             (
                 Text.assemble(show_.verb(step["next"]), "\n", show_.plain(step["reason"], "bright_black")),
-                show_.state(step["state"]),
+                Text.assemble(
+                    show_.state(step["state"]),
+                    "\n",
+                    show_.plain(show_.age(step["age_seconds"]), "bright_black"),
+                ),
                 show_.name_and_id(step["key"], step["operation"]),
                 _what(step),
-                show_.age(step["age_seconds"]),
             )
             for step in steps
         ],
-        narrow=["state", "age"],
+        narrow=["next", "state, age"],
         whole=[show_.OPERATION],
     )
+
+
+def _day_and_time(rfc3339: str | None) -> list[Text]:
+    """Give a time as two lines, which a narrow column holds; none where it is not known."""
+    shown = show_.moment(rfc3339)
+    return [] if shown is None else [show_.plain(part, "bright_black") for part in shown.split(" ")]
 
 
 def _what(step: dict[str, Any]) -> Text:
@@ -287,7 +295,7 @@ def find(
         return 0
     rows = [
         (
-            show_.state(step["state"]),
+            Text("\n").join([show_.state(step["state"]), *_day_and_time(step.get("changed_at"))]),
             show_.name_and_id(step["key"], step["operation"], run=step["run"]),
             _what(step),
         )
@@ -296,7 +304,9 @@ def find(
     names = f"run, {show_.OPERATION}"
     write(
         show_.rendered(
-            show_.table("state", names, "action, target", rows=rows, narrow=["state"], whole=[names]),
+            show_.table(
+                "state, when", names, "action, target", rows=rows, narrow=["state, when"], whole=[names]
+            ),
             *_warnings(found[:limit]),
         )
     )
