@@ -122,6 +122,7 @@ def test_the_reason_and_the_target_of_a_step_are_whole_at_80_columns(
         async with open_desk(tmp_path, clock=clock) as desk:
             await desk.begin(target="alice@example.org")
             await desk.failure("none", evidence={"status": 402})
+            await desk.at("another").begin(target="bob@example.org")
 
     anyio.run(fill)
     shown = cli("plan", "run-1", "--journal", str(tmp_path / "journal.db")).out.split()
