@@ -205,7 +205,7 @@ class Authority(Struct, frozen=True, kw_only=True):
     """What came of looking: the grant that an attempt would be made under, and what it lifts.
 
     `reason` is that of the `ask`, None where nothing stands in the way. `drift` names both values where a
-    grant was given under another policy.
+    grant was given under another policy, or where a changed part of the context blocks.
     """
 
     reason: str | None = None

@@ -660,6 +660,16 @@ WHERE namespace = :namespace AND external_id = :external_id AND kind = :kind AND
     AND operation <> :operation AND stands = 1
 LIMIT 1;
 
+-- name: other_owner_of_undoing
+-- At most one row: as other_owner, but for the reference of an undoing, which is also that of whatever undid it.
+SELECT operation FROM external_ids
+WHERE namespace = :namespace AND external_id = :external_id AND kind = :kind AND system = :system
+    AND operation <> :operation AND stands = 1
+    AND operation NOT IN (
+        SELECT operation FROM compensations WHERE namespace = :namespace AND original = :operation
+    )
+LIMIT 1;
+
 -- name: owners
 -- Every operation that a reference is on file for; first those of which it is evidence.
 SELECT run, operation, MAX(stands) AS is_evidence FROM external_ids
