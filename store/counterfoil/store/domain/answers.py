@@ -52,11 +52,11 @@ HOLD_ENDED = (
 )
 RUNS_LISTED = (
     "Choose the run that you work on and call resume_plan with it; nothing here lets you act. One that is "
-    "missing is over (include all lists it) or was begun under another name."
+    "missing is over (`include: all` shows it) or was begun under another name."
 )
 NOTHING_OPEN = (
-    "Nothing is open in this run; what is settled include all lists. Begin further effects with "
-    "begin_operation; where the work is over, call finish_run, if that tool is offered."
+    "Nothing is open in this run (resume_plan with `include: all` shows what is settled). Begin further "
+    "effects with begin_operation; where the work is over, call finish_run, if that tool is offered."
 )
 RUN_OVER = (
     "This run is finished and nothing in it is open: nothing new is begun in it. One that finished as failed "
