@@ -159,3 +159,10 @@ async def test_the_core_set_is_the_six() -> None:
         "check_operation",
         "resume_plan",
     ]
+
+
+def test_the_tools_say_what_a_red_check_and_a_denial_are() -> None:
+    said = {tool.name: tool.description for tool in CORE_TOOLS}
+    assert "check that came out red (tests) is no success: record_failure" in said["record_receipt"]
+    assert "denied by the person, or a check that came out red" in said["record_failure"]
+    assert "a check found red: not_performed" in said["reconcile_operation"]

@@ -28,10 +28,9 @@ from counterfoil.store.domain.untrusted import safe_value
 from counterfoil.store.errors import BodyDamaged, RowDamaged
 from counterfoil.store.gaps import gap_in
 from counterfoil.store.namespace_log import grant_from_row
-from counterfoil.store.preparing import Reference
 from counterfoil.store.presenting import without_none
 from counterfoil.store.protocol import Connection
-from counterfoil.store.resolving import as_recorded, operation_or_fault, read_body
+from counterfoil.store.resolving import as_recorded, original_of, read_body
 
 __all__ = [
     "Bench",
@@ -218,8 +217,7 @@ async def barriers_of(
     )
     if operation.compensates is None or state_of(operation, now).is_settled:
         return barriers, authority
-    ref = Reference(id=operation.compensates)
-    original = await operation_or_fault(connection, operation.namespace, ref, must_exist=False)
+    original = await original_of(connection, operation.namespace, operation.compensates)
     return replace(barriers, nothing_to_undo=nothing_to_undo(original, now)), authority
 
 

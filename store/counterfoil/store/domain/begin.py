@@ -10,7 +10,7 @@ from counterfoil.store.domain.answers import Verdict, skip_reason
 from counterfoil.store.domain.drafting import Creation, Draft, Situation, clock_data, keeping_payload
 from counterfoil.store.domain.events import EventKind, to_data
 from counterfoil.store.domain.grants import NO_AUTHORITY, Authority, AuthorityFacts, weigh
-from counterfoil.store.domain.instants import micros
+from counterfoil.store.domain.instants import Instant, micros
 from counterfoil.store.domain.lookalikes import Lookalike, Newcomer, find_arrived, find_lookalikes
 from counterfoil.store.domain.model import (
     NO_TERMS,
@@ -110,53 +110,69 @@ def decide_begin(given: BeginGiven, facts: BeginFacts, situation: Situation) -> 
     elif operation.takes and draft.before is State.PLANNED:
         # Its plan said the whole of it beside look-alikes: they stop nothing. No plan says what it undoes.
         lookalikes = _lookalikes(given, facts, situation)
-    mentioned = tuple(f"{lookalike.operation.id} has the same {lookalike.same}" for lookalike in lookalikes)
     if operation is None:
-        if given.compensates is not None and (why := nothing_to_undo(facts.original, draft.now)):
-            return draft.answer("stop", "unmet", warnings=why)
-        draft.create(
-            Creation(
-                id=given.id,
-                namespace=given.namespace,
-                run=given.run,
-                key=given.key,
-                position=facts.next_position,
-                run_created_at=facts.run_created_at,
-                description=given.description,
-                compensates=given.compensates,
-            ),
-            began=situation.party,
-        )
+        ended = _create(draft, given, facts, situation)
     else:
-        if _undoes_another(operation, given) or _conflicts(
-            operation, given.description, is_same_but_for_secrets=facts.is_same_but_for_secrets
-        ):
-            return draft.answer("stop", "identity_conflict", fields={"conflict": True})
-        if draft.before.is_settled:
-            return draft.verdict(Command.BEGIN, "free", warnings=_undoing_not_taken(operation, given))
-        if _becomes_an_undoing(operation, given, draft.before):
-            alike = _lookalikes(given, facts, situation)
-            stopping = [other for other in alike if other.same == "compensates" and other.stops]
-            if stopping:
-                return draft.answer("stop", "possible_duplicate", fields={"duplicates": stopping})
-            if why := nothing_to_undo(facts.original, draft.now):
-                return draft.answer("stop", "unmet", warnings=why)
-        if draft.before in (State.PLANNED, State.FAILED):
-            arrived = find_arrived(
-                _newcomer(operation, given, facts, situation),
-                operation,
-                facts.others,
-                now=draft.now,
-                policy=situation.policy,
-            )
-            if arrived:
-                return draft.answer("stop", "possible_duplicate", fields={"duplicates": list(arrived)})
-        _take(draft, given, situation)
+        ended = _take_up(draft, operation, given, facts, situation)
+    if ended is not None:
+        return ended
+    mentioned = tuple(f"{lookalike.operation.id} has the same {lookalike.same}" for lookalike in lookalikes)
     mentioned += _merge(draft, given, facts, situation)
     draft.elapse()
     if draft.state.is_settled:
         return draft.answer("skip", skip_reason(draft.state), warnings=mentioned)
     return _permit(draft, given, facts, situation, mentioned)
+
+
+def _create(draft: Draft, given: BeginGiven, facts: BeginFacts, situation: Situation) -> Verdict | None:
+    """Note an effect that is new; give the answer instead where there is nothing that it could undo."""
+    if given.compensates is not None and (why := nothing_to_undo(facts.original, draft.now)):
+        return draft.answer("stop", "unmet", warnings=why)
+    draft.create(
+        Creation(
+            id=given.id,
+            namespace=given.namespace,
+            run=given.run,
+            key=given.key,
+            position=facts.next_position,
+            run_created_at=facts.run_created_at,
+            description=given.description,
+            compensates=given.compensates,
+        ),
+        began=situation.party,
+    )
+    return None
+
+
+def _take_up(
+    draft: Draft, operation: Operation, given: BeginGiven, facts: BeginFacts, situation: Situation
+) -> Verdict | None:
+    """Take what this begin adds to the effect on record; give the answer instead where it may not go on."""
+    if _undoes_another(operation, given) or _conflicts(
+        operation, given.description, is_same_but_for_secrets=facts.is_same_but_for_secrets
+    ):
+        return draft.answer("stop", "identity_conflict", fields={"conflict": True})
+    if draft.before.is_settled:
+        return draft.verdict(Command.BEGIN, "free", warnings=_undoing_not_taken(operation, given))
+    if _becomes_an_undoing(operation, given, draft.before):
+        alike = _lookalikes(given, facts, situation)
+        stopping = [other for other in alike if other.same == "compensates" and other.stops]
+        if stopping:
+            return draft.answer("stop", "possible_duplicate", fields={"duplicates": stopping})
+        if why := nothing_to_undo(facts.original, draft.now):
+            return draft.answer("stop", "unmet", warnings=why)
+    if draft.before in (State.PLANNED, State.FAILED):
+        arrived = find_arrived(
+            _newcomer(operation, given, facts, situation),
+            operation,
+            facts.others,
+            now=draft.now,
+            policy=situation.policy,
+        )
+        if arrived:
+            return draft.answer("stop", "possible_duplicate", fields={"duplicates": list(arrived)})
+    _take(draft, given, situation)
+    return None
 
 
 def _lookalikes(given: BeginGiven, facts: BeginFacts, situation: Situation) -> tuple[Lookalike, ...]:
@@ -368,6 +384,20 @@ def _can_reproduce(operation: Operation, given: Description) -> bool:
     )
 
 
+def _lease_until(draft: Draft, terms: Terms, generation: int, lease_seconds: float) -> Instant:
+    """Tell when a lease of so many seconds ends: before the deadline does, and the key that it repeats."""
+    operation, ends = draft.operation, [draft.now + micros(lease_seconds)]
+    deadline = deadline_at(operation)
+    if deadline is not None:
+        ends.append(deadline)
+    elif terms.deadline_seconds is not None:
+        ends.append(draft.now + micros(terms.deadline_seconds))
+    until = repeat_until(operation, draft.policy)
+    if generation == current_generation(operation) and terms.repeat is Repeat.KEYED and until is not None:
+        ends.append(until)
+    return min(ends)
+
+
 def _grant(
     draft: Draft,
     given: BeginGiven,
@@ -383,15 +413,7 @@ def _grant(
     operation = draft.operation
     generation = next_generation(operation, now, policy)
     lease_seconds = policy.lease_seconds if given.lease_seconds is None else given.lease_seconds
-    ends = [now + micros(min(lease_seconds, policy.longest_lease_seconds))]
-    deadline = deadline_at(operation)
-    if deadline is not None:
-        ends.append(deadline)
-    elif terms.deadline_seconds is not None:
-        ends.append(now + micros(terms.deadline_seconds))
-    until = repeat_until(operation, policy)
-    if generation == current_generation(operation) and terms.repeat is Repeat.KEYED and until is not None:
-        ends.append(until)
+    lease_until = _lease_until(draft, terms, generation, min(lease_seconds, policy.longest_lease_seconds))
     if lease_seconds > policy.longest_lease_seconds:
         warnings += (f"the lease is cut to the longest one, {policy.longest_lease_seconds:g} seconds",)
     if terms.key_ttl_seconds is not None and micros(terms.key_ttl_seconds) <= settle(operation, policy):
@@ -410,7 +432,7 @@ def _grant(
         call_id=situation.call_id,
         reason=reason,
         granted_at=now,
-        lease_until=min(ends),
+        lease_until=lease_until,
         context=given.context,
         workflow_version=given.workflow_version,
         grant_id=None if authority.grant is None else authority.grant.id,

@@ -25,6 +25,7 @@ from counterfoil.store.domain.patterns import lazy_pattern, matches_glob
 from counterfoil.store.errors import InvalidArgument
 
 __all__ = [
+    "GRANTABLE",
     "NO_AUTHORITY",
     "Authority",
     "AuthorityFacts",
@@ -41,6 +42,9 @@ __all__ = [
     "permits",
     "weigh",
 ]
+
+GRANTABLE = ("authority_required", "authority_expired", "drift", "attempts_exhausted", "history_gap")
+"""What a person's grant for an operation answers: reasons of `ask`."""
 
 _CONSTRAINT = lazy_pattern(r"(args(?:\.[^\s.=<]+)+)\s*(==|<=)\s*(\S.*)", re.DOTALL)
 _CONSTRAINT_FORM = 'args.MEMBER == VALUE or args.MEMBER <= NUMBER, VALUE as JSON: args.currency == "EUR"'
