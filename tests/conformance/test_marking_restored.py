@@ -67,22 +67,21 @@ async def test_a_database_put_back_from_a_dump_takes_nothing_up_once_it_is_marke
         cluster.drop_database(back)
 
 
-async def test_a_server_that_opened_a_database_before_the_mark_answers_nothing_any_more(
-    cluster: Cluster, tmp_path: Path
+async def test_a_server_that_opened_a_journal_before_the_mark_answers_nothing_any_more(
+    store: str, tmp_path: Path
 ) -> None:
     """It would know of no gap; its client starts another, which does."""
     clock = FakeClock()
-    with cluster.lending() as place, kept_at(place):
-        async with open_desk(tmp_path, clock=clock) as desk:
-            await desk.begin()
-            clock.advance(60)
-            await mark(tmp_path, clock)
-            for call in (desk.at("new").begin, desk.check):
-                with pytest.raises(JournalUnavailable, match="was restored meanwhile") as fault:
-                    await call()
-                assert (fault.value.retryable, fault.value.recorded) == (False, False)
-        async with open_desk(tmp_path, clock=clock) as desk:
-            assert words(await desk.at("new").begin()) == "ask history_gap"
+    async with open_desk(tmp_path, clock=clock) as desk:
+        await desk.begin()
+        clock.advance(60)
+        await mark(tmp_path, clock)
+        for call in (desk.at("new").begin, desk.check):
+            with pytest.raises(JournalUnavailable, match="was restored meanwhile") as fault:
+                await call()
+            assert (fault.value.retryable, fault.value.recorded) == (False, False)
+    async with open_desk(tmp_path, clock=clock) as desk:
+        assert words(await desk.at("new").begin()) == "ask history_gap"
 
 
 def pg(program: str, option: str, cluster: Cluster, url: str, *, given: bytes = b"") -> bytes:

@@ -11,12 +11,11 @@ from counterfoil.store.domain.instants import Instant, Reading
 from counterfoil.store.postgres.faults import sqlstate_of
 from counterfoil.store.postgres.session import Patience, Session, SilentServer, answered, driver_fault
 from counterfoil.store.protocol import Row
-from counterfoil.store.statements import Statement, StatementRefused
+from counterfoil.store.statements import MARKS_OF_LOST_HISTORY, Statement, StatementRefused
 
 __all__ = ["Transaction"]
 
 _APPENDS = "append_event"
-_MARKS = frozenset(("save_restore", "take_restore", "remove_restore_of_copy"))
 
 _FEW = 4
 """Up to so many rows are sent one by one; more in a pipeline, where the driver logs each lost race."""
@@ -101,7 +100,7 @@ class Transaction:
             cursor = await answered(session.execute(sql, parameters or {}), self._patience)
             if name == _APPENDS:
                 self.appended = parameters
-            self.has_marked = self.has_marked or name in _MARKS
+            self.has_marked = self.has_marked or name in MARKS_OF_LOST_HISTORY
             if cursor.description is None:
                 return [], cursor.rowcount
             return await cursor.fetchall(), cursor.rowcount

@@ -56,6 +56,7 @@ class GroupCommit:
         self._guard = guard
         self._turns = turns
         self._waiting: deque[Job[Any]] = deque()
+        self._has_marked = False
 
     def add(self, job: Job[Any]) -> None:
         """Queue `job`; its caller then hops to `commit_until`."""
@@ -86,12 +87,15 @@ class GroupCommit:
         failpoint("before_begin")
         self._guard.begin(raw, "BEGIN IMMEDIATE")
         failpoint("after_begin")
+        self._has_marked = False
         results = [self._run(raw, job, is_alone=len(batch) == 1) for job in batch]
         failpoint("before_commit")
         if len(batch) > 1 or results[0][1] is None:
             self._end(raw)
         # The file may have been deleted under the commit, which then went nowhere.
         self._guard.check_place(recorded=None)
+        if self._has_marked:
+            self._guard.forget_past()
         failpoint("after_commit")
         for job, (result, error) in zip(batch, results, strict=True):
             if error is None:
@@ -114,6 +118,7 @@ class GroupCommit:
                 error = raised
             finally:
                 transaction.end()
+            self._has_marked = self._has_marked or transaction.has_marked
             if transaction.lost_to is not None:
                 raise _BatchLost(transaction.lost_to)
             if is_alone and error is not None:

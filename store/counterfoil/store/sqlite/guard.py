@@ -1,4 +1,4 @@
-"""Makes sure at the start of every transaction: the same file, the same schema, a mode we may use."""
+"""Makes sure at the start of every transaction: the same file, schema and past, a mode we may use."""
 
 import sqlite3
 from contextlib import suppress
@@ -11,14 +11,21 @@ from counterfoil.store.sqlite.waiting import LockWait
 
 __all__ = ["Guard"]
 
+_HAS_MARKS = "SELECT count(*) FROM sqlite_schema WHERE name = 'restores'"
+_NEWEST_MARK = "SELECT max(restored_at) FROM restores"
+
 
 class Guard:
-    """Begins and undoes transactions on one journal; costs a `stat` and two PRAGMAs, about 9 µs."""
+    """Begins and undoes transactions on one journal; costs a `stat` and three small reads, about 12 µs."""
 
     def __init__(self, opened: Opened, wait: LockWait) -> None:
         self._opened = opened
         self.wait = wait
         self.mode = opened.mode
+        self._has_marks: int | None = None
+        """Whether a journal of this schema can be marked at all; None until that was looked at."""
+        self._is_marked_since: tuple[object] | None = None
+        """The newest mark of lost history when the first transaction began; None before that."""
 
     def check_place(self, *, recorded: bool | None = False) -> None:
         """Make sure that the journal's file is still the one that was opened.
@@ -32,7 +39,8 @@ class Guard:
         """Begin a transaction, take its lock, and look at what can have changed since the last one.
 
         Raises:
-            JournalUnavailable: busy, gone, or in a mode that this SQLite must not write.
+            JournalUnavailable: busy, gone, in a mode that this SQLite must not write, or marked as put back
+                since it was opened.
             UnsupportedVersion: a newer program has migrated the journal meanwhile.
         """
         self.check_place()
@@ -42,10 +50,10 @@ class Guard:
             # The first read of a deferred transaction is what takes its lock and its snapshot.
             ((version,),) = self.wait.execute(raw, "PRAGMA user_version")
             ((mode,),) = self.wait.execute(raw, "PRAGMA journal_mode")
+            fault = self._fault(version, mode) or self._another_past(raw)
         except sqlite3.Error as error:
             self.roll_back(raw)
             raise fault_for(error, statement=statement) from error
-        fault = self._fault(version, mode)
         if fault is not None:
             self.roll_back(raw)
             raise fault
@@ -55,6 +63,23 @@ class Guard:
         if raw.in_transaction:
             with suppress(sqlite3.Error):
                 raw.execute("ROLLBACK")
+
+    def forget_past(self) -> None:
+        """Take the next transaction for the first: who marks a journal, or takes a mark back, knows of it."""
+        self._is_marked_since = None
+
+    def _another_past(self, raw: sqlite3.Connection) -> Fault | None:
+        """Refuse a journal that was marked as put back since it was opened: who opened it knows of no gap."""
+        if self._has_marks is None:
+            ((self._has_marks,),) = raw.execute(_HAS_MARKS)
+        newest = raw.execute(_NEWEST_MARK).fetchone() if self._has_marks else (None,)
+        if self._is_marked_since is None:
+            self._is_marked_since = newest
+        if newest == self._is_marked_since:
+            return None
+        return JournalUnavailable(
+            "the journal was restored meanwhile; nothing was recorded", fix="start the server again"
+        )
 
     def _fault(self, version: object, mode: object) -> Fault | None:
         opened = self._opened

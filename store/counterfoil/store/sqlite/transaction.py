@@ -18,7 +18,7 @@ from counterfoil.store.sqlite.faults import (
     is_garbled,
     is_read_only,
 )
-from counterfoil.store.statements import StatementRefused
+from counterfoil.store.statements import MARKS_OF_LOST_HISTORY, StatementRefused
 
 __all__ = ["Transaction", "drive"]
 
@@ -31,7 +31,7 @@ GARBLED = "Garbled text comes as bytes."
 class Transaction:
     """The `Connection` of one work; it is of no use once the work has ended."""
 
-    __slots__ = ("_bindings", "_is_read_only", "_raw", "lost_to")
+    __slots__ = ("_bindings", "_is_read_only", "_raw", "has_marked", "lost_to")
 
     def __init__(self, raw: sqlite3.Connection, bindings: Bindings, *, is_read_only: bool) -> None:
         self._bindings = bindings
@@ -39,6 +39,8 @@ class Transaction:
         self._raw: sqlite3.Connection | None = raw
         self.lost_to: sqlite3.Error | None = None
         """The error after which nothing of this transaction may be committed, even if `work` hid it."""
+        self.has_marked = False
+        """Whether `work` itself marked the journal as restored, or took a mark back."""
 
     def now(self, local: Reading) -> Reading:
         """Give the moment: whoever shares a file shares this machine's clocks."""
@@ -93,6 +95,7 @@ class Transaction:
                 cursor, found = _with_garbled_text(raw, bound.sql, values)
         except (sqlite3.Error, OverflowError) as error:
             raise self._fault(error, name) from error
+        self.has_marked = self.has_marked or name in MARKS_OF_LOST_HISTORY
         if not found:
             return [], cursor.rowcount
         columns = self._bindings.columns(name, cursor)
