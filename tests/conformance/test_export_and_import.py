@@ -812,6 +812,49 @@ async def test_an_undoing_elsewhere_is_an_undoing_here(tmp_path: Path) -> None:
         assert (await other.journal.reader.verify()).faults == ()
 
 
+UNDOING: dict[str, Any] = {"external_id": "u-1", "kind": "record", "system": "crm"}
+
+
+async def test_an_undoing_that_came_too_early_here_counts_once_it_counts_elsewhere(tmp_path: Path) -> None:
+    """It was found while a lease was live: kept in both, and handed in again in one of them."""
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        await desk.begin(**KEYED)
+        assert words(await desk.reconcile("compensated", **UNDOING)) == "wait lease_held"
+        await desk.failure("unknown")
+        await take(other, await exported(desk))
+        assert words(await desk.reconcile("compensated", **UNDOING)) == "continue recorded"
+        file = await exported(desk)
+        taken = await take(other, file)
+        assert (taken.receipts, taken.conflicts) == (1, [])
+        assert words(await other.begin(**KEYED)) == "skip compensated"
+        assert not (await take(other, file)).changed
+        assert (await other.journal.reader.verify()).faults == ()
+
+
+@pytest.mark.parametrize("has_failed", [False, True])
+async def test_what_took_place_and_was_undone_elsewhere_is_undone_here_too(
+    tmp_path: Path, has_failed: bool
+) -> None:
+    """Only its undoing has a reference: that the effect took place is what the attempt elsewhere may mean."""
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        plan = (PlanStep(key="key-1", action="email.send", target="key-1@example.org", args={"n": 1}),)
+        await other.journal.begin_run(BeginRun(run=other.run, plan=plan), AGENT)
+        if has_failed:
+            await other.begin(args={"n": 1})
+            await other.failure("none", evidence={"status": 401})
+            clock.advance(1)
+        await desk.begin(args={"n": 1})
+        await desk.failure("unknown")
+        await desk.reconcile("compensated", **UNDOING)
+        file = await exported(desk)
+        assert (await take(other, file)).conflicts == []
+        assert words(await other.begin(args={"n": 1})) == "skip compensated"
+        assert not (await take(other, file)).changed
+        assert (await other.journal.reader.verify()).faults == ()
+
+
 async def test_another_effect_under_the_same_key_is_a_conflict_and_adds_nothing(tmp_path: Path) -> None:
     clock = FakeClock()
     async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:

@@ -288,6 +288,8 @@ class RunImport:
             for finding in evidence.new_findings():
                 evidence.take_finding(finding)
             evidence.take_doubt()
+            for receipt in evidence.undoings_left():
+                evidence.take_receipt(receipt, belongs_to_another=False)
         except LookupError:
             self._conflict(theirs, "unfit", state_of(ours, self._now), state_of(theirs, self._now))
             return
@@ -303,6 +305,10 @@ class RunImport:
             await self._undo_original(after)
         after = await self._undone(after, theirs)
         self._taken.receipts += len(after.receipts) - len(ours.receipts) - evidence.doubts
+        self._taken.receipts += sum(
+            now.is_accepted and not before.is_accepted
+            for before, now in zip(ours.receipts, after.receipts, strict=False)
+        )
         self._taken.findings += len(after.findings) - len(ours.findings)
         self._taken.doubts += evidence.doubts
         self._taken.not_taken += evidence.not_taken
