@@ -566,6 +566,67 @@ async def test_what_a_restored_journal_lacks_is_lacking_where_its_export_is_take
         assert words(await third.begin()) == "ask history_gap"
 
 
+@pytest.mark.parametrize("by_copy", [False, True])
+@pytest.mark.parametrize("is_persons", [False, True])
+@pytest.mark.parametrize("is_run_known", [False, True])
+async def test_an_attempt_made_elsewhere_since_a_restore_hides_nothing_that_is_lacking_here(
+    tmp_path: Path, *, by_copy: bool, is_persons: bool, is_run_known: bool
+) -> None:
+    """It was performed here in the lost time, perhaps: what another journal tried does not answer that."""
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk:
+        if is_run_known:
+            await desk.at("known").begin()
+        else:
+            await desk.at("known", run="another run").begin()
+        clock.advance(60)
+        await mark_restored(desk.journal, clock=clock, policy=Policy(), caller=IMPORTER)
+    clock.advance(60)
+    async with (
+        another_journal(tmp_path, clock) as other,
+        open_desk(tmp_path, clock=clock) as desk,
+    ):
+        await other.begin()
+        if is_persons:
+            await other.failure("unknown")
+            clock.advance(600)
+            await other.reconcile("not_performed", caller=PERSON)
+        else:
+            await other.failure("none", evidence={"status": 401})
+        await other.at("done").begin()
+        await other.at("done").receipt(external_id="m-done")
+
+        async def bring() -> list[str]:
+            if not by_copy:
+                return [conflict.kind for conflict in (await take(desk, await exported(other))).conflicts]
+            copied, _ = await desk.journal.keeper.copy_from(other.journal.keeper, IMPORTER)
+            return [*("gap" for _ in copied.refused), *(conflict.kind for conflict in copied.conflicts)]
+
+        assert await bring() == ["gap"]
+        assert words(await desk.begin()) == "ask history_gap"
+        assert (await desk.journal.reader.verify()).faults == ()
+
+    async with another_journal(tmp_path, clock) as other, open_desk(tmp_path, clock=clock) as desk:
+        await desk.journal.keeper.accept_gap("run-1", as_caller(PERSON))
+        assert "gap" not in await bring()
+        assert words(await desk.at("done").begin()) == "skip already_succeeded"
+        assert (await desk.begin())["next"] == "perform"
+
+
+async def test_what_was_attempted_since_both_were_put_back_is_taken_along(tmp_path: Path) -> None:
+    clock = FakeClock()
+    await restored(tmp_path, clock)
+    async with another_journal(tmp_path, clock) as other, open_desk(tmp_path, clock=clock) as desk:
+        await take(other, await exported(desk))
+    async with another_journal(tmp_path, clock) as other, open_desk(tmp_path, clock=clock) as desk:
+        clock.advance(60)
+        await desk.journal.keeper.accept_gap("tried", as_caller(PERSON))
+        await desk.at("key-1", run="tried").begin()
+        await desk.at("key-1", run="tried").failure("none", evidence={"status": 401})
+        assert (await take(other, await exported(desk))).conflicts == []
+        assert words(await other.at("key-1", run="tried").begin()) == "perform retry_after_failure"
+
+
 async def test_an_export_that_lacks_history_is_not_taken_into_a_namespace_in_use(tmp_path: Path) -> None:
     clock = FakeClock()
     file = await restored(tmp_path, clock)
