@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from conformance.sqlite_journals import damage
 from counterfoil.store.domain.commands import (
     BeginRun,
     Caller,
@@ -29,7 +30,7 @@ from counterfoil.store.domain.commands import (
 )
 from counterfoil.store.domain.instants import rfc3339
 from counterfoil.store.domain.states import Policy
-from counterfoil.store.errors import Forbidden, InvalidArgument, NotFound
+from counterfoil.store.errors import Forbidden, InvalidArgument, JournalUnavailable, NotFound
 from counterfoil.store.importing import Importer, Taken
 from counterfoil.store.opening import Fresh, open_journal
 from counterfoil.store.restoring import mark_restored
@@ -994,6 +995,44 @@ async def test_a_pruned_operation_arrives_as_a_tombstone(tmp_path: Path) -> None
         assert answer["recorded"]["payload"]["pruned"] is True
         with sqlite3.connect(tmp_path / "another" / "journal.db") as raw:
             assert raw.execute("SELECT pruned_at FROM operations").fetchall() == [(clock.at,)]
+
+
+@pytest.mark.sqlite_only
+@pytest.mark.parametrize(
+    ("damage_done", "said"),
+    [
+        ("UPDATE events SET data = '{' WHERE run = 'b' AND seq = 2", "event 2 was changed"),
+        (
+            "UPDATE events SET data = CAST(x'22ff22' AS TEXT) WHERE run = 'b' AND seq = 2",
+            "event 2 cannot be read",
+        ),
+        ("DELETE FROM events WHERE run = 'b' AND seq = 2", "event 2 is missing"),
+        (
+            "DELETE FROM events WHERE run = 'b' AND seq = (SELECT last_seq FROM runs WHERE run = 'b')",
+            "ends at",
+        ),
+        ("UPDATE runs SET head = 'x' WHERE run = 'b'", "another last hash"),
+        (
+            "UPDATE bodies SET body = '1' WHERE run = 'b' AND body LIKE '%\"n\"%'",
+            "a body is not what was recorded",
+        ),
+        ("UPDATE contexts SET body = CAST(x'22ff22' AS TEXT)", "a context is not what was recorded"),
+    ],
+)
+async def test_what_no_journal_would_take_in_is_not_exported_and_the_run_is_named(
+    tmp_path: Path, damage_done: str, said: str
+) -> None:
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk:
+        await three_runs(desk)
+        await desk.at("key-2", run="b").begin(args={"n": 1}, context={"model": "m-1"})
+    damage(tmp_path, damage_done)
+    async with open_desk(tmp_path, clock=clock) as desk:
+        with pytest.raises(JournalUnavailable, match=f"run b is damaged: .*{said}"):
+            await exported(desk)
+        file = await exported(desk, "c")
+    async with another_journal(tmp_path, clock) as other:
+        assert (await take(other, file)).runs_new == 1
 
 
 async def test_nothing_crosses_namespaces(tmp_path: Path) -> None:

@@ -202,7 +202,7 @@ class Copier:
             if found is not None:
                 raise InvalidArgument(
                     f"run {given.run}",
-                    f"{found.key} was attempted elsewhere since TO was put back, and would hide what it lacks",
+                    f"{found.key} was attempted elsewhere since TO was put back: it would hide what TO lacks",
                     accepted="a run whose gap a person has accepted (`counterfoil restore --accept-gap RUN`)",
                 )
             return await take_over(connection, given, known=standing, now=self._target.now(connection).at)
