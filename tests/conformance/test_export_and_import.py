@@ -917,6 +917,33 @@ async def test_what_took_place_and_was_undone_elsewhere_is_undone_here_too(
         assert (await other.journal.reader.verify()).faults == ()
 
 
+@pytest.mark.parametrize("by_copy", [False, True])
+async def test_what_two_journals_have_undone_by_two_operations_is_told(
+    tmp_path: Path, *, by_copy: bool
+) -> None:
+    """Money paid back twice is in nobody's state: each journal counts it as undone, and so it is."""
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        original = await desk.begin()
+        await desk.receipt()
+        await take(other, await exported(desk))
+        undoings = []
+        for place, run in ((desk, "here"), (other, "there")):
+            undo = place.at("undo", run=run)
+            begun = await undo.begin(action="email.recall", compensates=original["operation"])
+            undoings.append(begun["operation"])
+            await undo.receipt(external_id=f"u-{run}")
+        for _ in range(2):
+            if by_copy:
+                copied, _checked = await desk.journal.keeper.copy_from(other.journal.keeper, IMPORTER)
+                conflicts = copied.conflicts
+            else:
+                conflicts = (await take(desk, await exported(other))).conflicts
+            told = [(each.kind, each.operation, each.journal, each.file) for each in conflicts]
+            assert told == [("undone", original["operation"], *undoings)]
+        assert await desk.state() == "compensated"
+
+
 async def test_another_effect_under_the_same_key_is_a_conflict_and_adds_nothing(tmp_path: Path) -> None:
     clock = FakeClock()
     async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:

@@ -51,7 +51,8 @@ class Conflict(Struct, frozen=True, kw_only=True):
     """What the file says of an operation and the journal does not follow.
 
     `kind`: `effect` (the same run and key stand for another effect), `state` (the states differ, the
-    journal's stands), `unfit` (the evidence fits no rule) or `gap` (it would hide what the journal lacks).
+    journal's stands), `unfit` (the evidence fits no rule), `gap` (it would hide what the journal lacks) or
+    `undone` (one operation undid it here and another there; both are named).
     """
 
     operation: str
@@ -337,6 +338,9 @@ class RunImport:
         self._taken.findings += len(after.findings) - len(ours.findings)
         self._taken.doubts += evidence.doubts
         self._taken.not_taken += evidence.not_taken
+        undoings = [_undone_by(each) for each in (after, theirs)]
+        if None not in undoings and undoings[0] != undoings[1]:
+            self._conflict(theirs, "undone", *map(str, undoings))
         if state_of(after, self._now) is not state_of(theirs, self._now):
             self._differing.append(theirs)
 
@@ -392,3 +396,9 @@ class RunImport:
                 caller=caller_text(self._caller),
                 now=self._now,
             )
+
+
+def _undone_by(operation: Operation) -> str | None:
+    """Give the operation by whose success this one counts as undone."""
+    decision = operation.decision
+    return None if decision is None or decision.by != "compensation" else decision.reason
