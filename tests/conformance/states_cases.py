@@ -756,6 +756,21 @@ def _compensated() -> Iterator[Case]:
         )
     of_the_effect = _give("reconcile", "compensated", **MESSAGE)
     nothing = _give("reconcile", "compensated")
+    foreign = _give("reconcile", "compensated", **UNDOING, performed_at=to.A_DAY_OLD)
+    yield from _row(
+        table,
+        "compensated, foreign receipt of the undoing",
+        foreign,
+        *_on("planned", to.planned),
+        *_on("in_progress", to.begun),
+        *_on("in_doubt", to.lapsed, to.looked_thrice),
+        *_on("failed", to.refused),
+        *_on("succeeded", to.succeeded),
+        *_on("timed_out", to.given_up_waiting),
+        *_on("cancelled", to.cancelled_plan, to.cancelled_in_doubt),
+        *_on("compensated", to.undone),
+        *_on("disputed", to.disputed_by_receipt, to.disputed_by_effects, to.disputed_by_negative),
+    )
     weak = "compensated, weak or no receipt of the undoing"
     yield from _row(
         table,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from counterfoil.store.domain.commands import BeginRun
+from counterfoil.store.domain.commands import BeginRun, GrantAuthority
 from counterfoil.store.domain.context import accepted_context, compare_contexts
 from counterfoil.store.domain.states import Policy
 from counterfoil.store.errors import InvalidArgument
@@ -45,6 +45,21 @@ async def test_an_agent_accepts_what_is_to_review_and_not_what_blocks(tmp_path):
         assert (begun["next"], begun["reason"]) == ("ask", "drift")
         assert [one["component"] for one in begun["drift"]] == ["policy"]
         assert (await desk.begin(context={"model": "b", "policy": "p1", "code": "c1"}))["next"] == "perform"
+
+
+async def test_whoever_is_asked_about_a_block_is_told_what_changed(tmp_path):
+    async with open_desk(tmp_path, policy=POLICY) as desk:
+        await begin_run(desk, context=BEFORE)
+        await desk.begin(context={**BEFORE, "policy": "p2", "code": "c2"})
+        blocks = [{"component": "policy", "recorded": "p1", "given": "p2", "class": "block"}]
+        assert (await desk.check())["drift"] == blocks
+        assert (await desk.plan())["steps"][0]["drift"] == blocks
+        preview = await desk.journal.preview_grant(GrantAuthority(ref=desk.ref))
+        assert preview["drift"] == blocks
+
+        await desk.begin(context=BEFORE)
+
+        assert "drift" not in await desk.check()
 
 
 async def test_a_review_stays_in_every_plan_and_begin_until_it_is_accepted(tmp_path):

@@ -152,6 +152,65 @@ async def test_a_declined_request_permits_nothing_and_the_same_call_asks_nothing
         await verified(desk)
 
 
+async def test_a_later_session_is_told_that_a_request_waits_or_was_declined(tmp_path: Path) -> None:
+    async with open_desk(tmp_path, policy=GATED) as desk:
+
+        async def told() -> list[tuple[str | None, str | None]]:
+            begun = await desk.begin(**PAY, caller=ANOTHER)
+            steps = (await desk.plan(caller=ANOTHER))["steps"]
+            [step] = [step for step in steps if step["key"] == desk.key]
+            answers = [begun, await desk.check(caller=ANOTHER), step]
+            assert {one["next"] for one in answers} == {"ask"}
+            return [(one.get("request"), one.get("request_state")) for one in answers]
+
+        assert await told() == [(None, None)] * 3
+        first = await request(desk)
+        assert "The request waits" in first["guidance"]
+        assert await told() == [(first["request"], "waiting")] * 3
+        assert "The request waits" in (await desk.check())["guidance"]
+        declined = await desk.journal.decline_request(first["request"], PERSON)
+        assert "Asking again asks nobody" in declined["guidance"]
+        assert await told() == [(first["request"], "declined")] * 3
+        for answer in (await desk.begin(**PAY), await request(desk)):
+            assert "Asking again asks nobody" in answer["guidance"]
+            assert answer["how"] == f"counterfoil grant {first['request']}"
+        other = desk.at("other")
+        assert "request" not in await other.begin(**{**PAY, "target": "other"})
+        given = await grant(desk, request=first["request"])
+        assert (await request(desk))["guidance"].startswith("A permission for it is on file")
+        await revoke(desk, given)
+        assert await told() == [(None, None)] * 3
+        await verified(desk)
+
+
+async def test_a_no_that_no_longer_stands_is_not_told(tmp_path: Path) -> None:
+    async with open_desk(tmp_path, policy=GATED) as desk:
+        await desk.begin(**{**PAY, "target": None})
+        asked = await request(desk)
+        await desk.journal.decline_request(asked["request"], PERSON)
+        assert (await desk.check())["request"] == asked["request"]
+        desk.clock.advance(1)
+        # The effect was not wholly said before: it is another question now.
+        begun = await desk.begin(**PAY)
+        assert (verb(begun), "request" in begun) == ("ask: authority_required", False)
+        assert (await request(desk))["request_state"] == "waiting"
+
+
+async def test_where_nobody_is_asked_the_answer_is_nobodys_yes(tmp_path: Path) -> None:
+    async with open_desk(tmp_path, policy=GATED) as desk:
+        await desk.at("first").begin()
+        await desk.begin(depends_on=("first",))
+        await desk.at("first").receipt(attempt=1)
+        in_run = OperationRef(run="run-1")
+        for free in (await request(desk), await request(desk, ref=in_run, action="chat.post", target="x")):
+            assert verb(free) == "begin: first_attempt"
+            assert free["guidance"].startswith("Nobody was asked")
+        asked = await request(desk, ref=in_run, action="pay.send", target="x")
+        await grant(desk, request=asked["request"])
+        permitted = await request(desk, ref=in_run, action="pay.send", target="x")
+        assert permitted["guidance"].startswith("A permission for it is on file")
+
+
 async def test_a_person_who_said_no_is_not_asked_the_same_again(tmp_path: Path) -> None:
     async with open_desk(tmp_path, policy=GATED) as desk:
         await pay(desk)

@@ -15,6 +15,7 @@ from counterfoil.store.domain.commands import (
     CheckOperation,
     FinishRun,
     OperationRef,
+    PlanStep,
     ReceiptGiven,
     RecordReceipt,
     RequestAuthority,
@@ -22,7 +23,7 @@ from counterfoil.store.domain.commands import (
 )
 from counterfoil.store.errors import JournalUnavailable, NotFound
 from counterfoil.store.spool import read_spool
-from journals import AGENT, ANOTHER, as_caller, folder_in_memory, open_desk, plain_sql
+from journals import AGENT, ANOTHER, Desk, as_caller, folder_in_memory, open_desk, plain_sql
 
 pytestmark = pytest.mark.anyio
 
@@ -392,3 +393,77 @@ async def test_an_import_adds_nothing_to_an_operation_of_which_only_the_log_is_l
         with pytest.raises(JournalUnavailable, match="is in the log and its row is gone"):
             await desk.journal.keeper.take_in(read_spool(io.BytesIO(file)), as_caller(AGENT))
         assert await desk.journal.reader.tail(limit=100) == before
+
+
+def lose(folder: Path, *keys: str) -> None:
+    """Take the rows of operations away, and leave their log."""
+    with closing(sqlite3.connect(folder / "journal.db", isolation_level=None)) as raw:
+        for key in keys:
+            assert raw.execute("DELETE FROM operations WHERE key = ?", (key,)).rowcount == 1
+
+
+async def said_of(desk: Desk, **begin: Any) -> list[tuple[str, str, list[str]]]:
+    """Give what a check, the plan and a begin say of the desk's operation."""
+    [step] = [step for step in (await desk.plan())["steps"] if step["key"] == desk.key]
+    told = (await desk.check(), step, await desk.begin(**begin))
+    return [(one["next"], one["reason"], one["warnings"]) for one in told]
+
+
+def lost_words(operation: str) -> str:
+    return f"what is on record of {operation} cannot be read: its effect may have happened"
+
+
+async def test_what_undoes_an_operation_whose_row_is_gone_is_told_so_everywhere(folder: Path) -> None:
+    async with open_desk(folder) as desk:
+        bad, undo = desk.at("bad"), desk.at("undo")
+        original = (await bad.begin())["operation"]
+        await bad.receipt()
+        again: dict[str, Any] = {"action": "email.recall", "compensates": original}
+        await undo.begin(**again)
+        await undo.failure("none", evidence={"status": 401})
+    lose(folder, "bad")
+    async with open_desk(folder) as desk:
+        for verb, reason, warnings in await said_of(desk.at("undo"), **again):
+            assert (verb, reason) == ("stop", "unmet")
+            [warning] = warnings
+            assert warning.startswith(lost_words(original))
+            assert "`counterfoil verify`" in warning
+        assert len(await desk.journal.keeper.repair()) == 1
+        assert (await desk.at("undo").begin(**again))["next"] == "perform"
+
+
+@pytest.mark.parametrize("links", [{}, {"depends_on": ("bad",)}], ids=["as recorded", "named again"])
+async def test_what_waits_for_an_operation_whose_row_is_gone_is_told_so_everywhere(
+    folder: Path, links: dict[str, Any]
+) -> None:
+    async with open_desk(folder) as desk:
+        bad, later = desk.at("bad"), desk.at("later")
+        first = (await bad.begin())["operation"]
+        await bad.receipt()
+        await later.begin(depends_on=("bad",))
+        await later.failure("none", evidence={"status": 401})
+    lose(folder, "bad")
+    async with open_desk(folder) as desk:
+        for verb, reason, warnings in await said_of(desk.at("later"), **links):
+            assert (verb, reason) == ("wait", "dependency")
+            [warning] = warnings
+            assert warning.startswith(lost_words(first))
+        assert len(await desk.journal.keeper.repair()) == 1
+        assert (await desk.at("later").begin(**links))["next"] == "perform"
+
+
+async def test_a_plan_begins_no_step_anew_whose_row_is_gone(folder: Path) -> None:
+    async with open_desk(folder) as desk:
+        await desk.at("bad").begin()
+        await desk.at("bad").receipt()
+    lose(folder, "bad")
+    async with open_desk(folder) as desk:
+        steps = (
+            PlanStep(key="bad", action="email.send", target="bad@example.org"),
+            PlanStep(key="later", action="email.send", target="later@example.org", depends_on=("bad",)),
+        )
+        answer = await desk.journal.begin_run(BeginRun(run=desk.run, plan=steps), AGENT)
+        assert (answer["steps_added"], [step["key"] for step in answer["steps"]]) == (1, ["later"])
+        assert (answer["steps"][0]["reason"], answer["damaged"]) == ("dependency", 1)
+        assert len(await desk.journal.keeper.repair()) == 1
+        assert (await desk.journal.reader.verify()).faults == ()

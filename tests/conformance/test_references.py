@@ -346,6 +346,48 @@ async def test_denials_with_references_that_prove_nothing_end_as_a_persons_quest
         assert (await desk.check())["reason"] == "unresolved"
 
 
+@pytest.mark.parametrize(
+    ("said", "reason", "state"),
+    [
+        (MESSAGE, "foreign_receipt", "succeeded"),
+        ({"kind": "commit", "system": "git"}, "foreign_receipt", "succeeded"),
+        (
+            {"kind": "commit", "system": "git", "performed_at": "2026-11-29T12:00:05Z"},
+            "recorded",
+            "compensated",
+        ),
+    ],
+    ids=["a message of another", "a commit of another", "a commit that may undo this too"],
+)
+async def test_what_another_effect_was_given_does_not_prove_an_undoing(tmp_path, said, reason, state):
+    async with open_desk(tmp_path) as desk:
+        await desk.begin()
+        await desk.receipt(external_id="m-1")
+        other = desk.at("other")
+        await other.begin()
+        await other.receipt(**{**said, "performed_at": None}, external_id="o-1")
+        desk.clock.advance(10)
+        answer = await desk.reconcile("compensated", external_id="o-1", **said)
+        assert (answer["reason"], answer["state"]) == (reason, state)
+        assert ("warnings" in answer) == (state == "succeeded")
+        if state == "succeeded":
+            person = await desk.reconcile("compensated", caller=PERSON, external_id="o-1", **said)
+            assert person["state"] == "compensated"
+        assert (await other.check())["state"] == "succeeded"
+        assert (await desk.journal.reader.verify()).faults == ()
+
+
+async def test_what_undid_an_effect_is_the_reference_of_its_undoing(tmp_path):
+    async with open_desk(tmp_path) as desk:
+        original = await desk.begin()
+        await desk.receipt(external_id="m-1")
+        undo = desk.at("undo")
+        await undo.begin(compensates=original["operation"])
+        await undo.receipt(external_id="u-1", final=False)
+        answer = await desk.reconcile("compensated", external_id="u-1", **MESSAGE)
+        assert (answer["reason"], answer["state"]) == ("recorded", "compensated")
+
+
 async def test_the_reference_of_an_undoing_proves_it_also_once_it_was_told_of_its_original(tmp_path):
     async with open_desk(tmp_path) as desk:
         original = await desk.begin()

@@ -705,7 +705,25 @@ async def test_two_names_for_one_slot_are_mentioned(tmp_path: Path) -> None:
         slot = {"schedule_name": "nightly", "schedule_occurrence": "2026-11-29"}
         assert "warnings" not in await begin(desk, **slot)
         other = await begin(desk, "nightly-again", **slot)
-        assert other["warnings"] == [f"another run declares the same slot of this schedule: {RUN}"]
+        [warning] = other["warnings"]
+        assert warning.startswith(f"another run declares the same slot of this schedule: {RUN}; work on that")
+
+
+async def test_a_new_run_is_told_of_the_open_one_that_its_name_may_be_meant_for(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        assert "near_runs" not in await begin(desk, "invoices/2026-11")
+        assert "near_runs" not in await begin(desk, "deploy/v1.4.2")
+        meant = await begin(desk, "Invoices 2026-Nov")
+        assert meant["near_runs"] == ["invoices/2026-11"]
+        assert "go on with it under its name" in meant["warnings"][0]
+        assert "near_runs" not in await begin(desk, "Invoices 2026-Nov")
+        assert "near_runs" not in await begin(desk, "invoices/2026-11/mails", parent="invoices/2026-11")
+        slot = {"schedule_name": "invoices", "schedule_occurrence": "2026-11-30"}
+        assert "near_runs" not in await begin(desk, "invoices/2026-11-30", **slot)
+        for run in ("invoices/2026-11", "invoices/2026-11-30", "Invoices 2026-Nov", "invoices/2026-11/mails"):
+            await desk.journal.finish_run(FinishRun(run=run, outcome="completed"), AGENT)
+        assert "near_runs" not in await begin(desk, "invoices/2026-12")
+        assert await faults(desk) == ()
 
 
 async def test_half_a_schedule_is_refused(tmp_path: Path) -> None:

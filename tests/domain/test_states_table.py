@@ -75,6 +75,7 @@ CORRESPONDING: dict[Command, dict[str, tuple[str, ...]]] = {
         "compensated, strong receipt of the undoing": ("compensated",),
         "compensated, strong receipt of the undoing; two effects": ("compensated_two_effects",),
         "compensated, weak or no receipt of the undoing": ("compensated_weak",),
+        "compensated, foreign receipt of the undoing": ("compensated_foreign",),
         "a person: not_performed": ("person_not_performed",),
         "a person: not_performed; never attempted": ("person_not_performed_reopens_plan",),
         "a person: not_performed; after a decision": ("person_not_performed_decision_stands",),

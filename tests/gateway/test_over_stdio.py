@@ -143,6 +143,22 @@ def test_a_cancelled_call_is_in_doubt(tmp_path: Path) -> None:
     assert sent(tmp_path) == [ALICE]
 
 
+def test_an_integer_that_cannot_be_passed_on_costs_its_own_call_and_none_under_way(tmp_path: Path) -> None:
+    (tmp_path / "failure").write_text("hang")
+    with GatewayProcess(tmp_path) as gateway:
+        gateway.initialize()
+        gateway.send(call(1, "send_mail", **ALICE))
+        wait_for(lambda: sent(tmp_path) == [ALICE])
+        for number, tool in enumerate(("count_mails", "send_mail"), 2):
+            line = json.dumps(call(number, tool, to="DIGITS")).replace('"DIGITS"', "9" * 4_301)
+            refused = gateway.ask(line.encode())
+            told = json.loads(text_of(refused))
+            assert (refused["id"], refused["result"]["isError"], told["recorded"]) == (number, True, False)
+            assert "an integer of more than 4300 digits" in told["message"]
+        assert text_of(gateway.ask(call(4, "count_mails"))) == "1"
+        assert state_of(tmp_path) == "in_progress"
+
+
 def test_a_later_process_answers_from_the_journal(tmp_path: Path) -> None:
     for is_replayed in (False, True):
         with GatewayProcess(tmp_path) as gateway:

@@ -101,6 +101,7 @@ async def test_a_small_run_is_planned_without_reading_the_large_ones(tmp_path: P
         "any_trace",
         "look_alikes",
         "other_owner",
+        "other_owner_of_undoing",
         "owners",
         "open_of_holder",
         "same_effect_elsewhere",

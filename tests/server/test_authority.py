@@ -184,6 +184,40 @@ async def test_an_answer_to_another_question_is_not_taken_for_an_answer_to_this_
         assert await here.verb("begin_operation", **PAY) == "ask: authority_required"
 
 
+async def test_an_answer_that_comes_again_permits_nothing_more(tmp_path: Path) -> None:
+    last = {"run": "news/2026-11", "key": "mail:all", "action": "mail.send", "max_attempts": 1}
+    here_again = {"run": last["run"], "key": last["key"]}
+    async with session(tmp_path, "auto", Person()) as here:
+
+        async def fails(attempt: int) -> None:
+            refused = {"effect": "none", "error": "refused", "evidence": {"status": 422}}
+            await here.call("record_failure", **here_again, attempt=attempt, **refused)
+            assert await here.verb("begin_operation", **last) == "ask: attempts_exhausted"
+
+        async def answers() -> Any:
+            return await here.client.session.call_tool(
+                "request_authority",
+                here_again,
+                input_responses={"permit": accepted()},
+                request_state=first.request_state,
+                allow_input_required=True,
+            )
+
+        assert await here.verb("begin_operation", **last) == "perform: first_attempt"
+        await fails(1)
+        first = await here.client.session.call_tool(
+            "request_authority", here_again, allow_input_required=True
+        )
+        assert (await answers()).structured_content["request_state"] == "granted"
+        assert (await answers()).structured_content["next"] == "begin"
+        assert await here.verb("begin_operation", **last) == "perform: retry_after_failure"
+        await fails(2)
+        asked_anew = await answers()
+        assert asked_anew.result_type == "input_required"
+        assert asked_anew.request_state != first.request_state
+        assert await here.verb("begin_operation", **last) == "ask: attempts_exhausted"
+
+
 SECRET = "a secret that another user keeps"
 
 

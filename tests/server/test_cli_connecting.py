@@ -13,6 +13,7 @@ import pytest
 
 from command_line import WAIT_SECONDS, CommandLine, cli, journal, process, program
 from counterfoil.server.clients import CLIENTS, server_command
+from counterfoil.server.version import source_in
 from stdio_process import call
 
 __all__ = ["cli", "journal"]
@@ -184,13 +185,38 @@ def test_a_journal_that_is_set_here_is_written_into_the_configuration(
     ]
 
 
-def test_uvx_is_named_where_asked_for_or_where_this_is_its_own_cache() -> None:
+@pytest.mark.parametrize(
+    ("direct_url", "expected"),
+    [
+        (None, None),
+        ({"url": "file:///home/me/a%20clone", "dir_info": {"editable": True}}, "/home/me/a clone"),
+        ({"url": "https://host.example/c-1.whl", "archive_info": {}}, "https://host.example/c-1.whl"),
+        (
+            {"url": "https://host.example/c.git", "vcs_info": {"vcs": "git", "commit_id": "4be1c0e"}},
+            "git+https://host.example/c.git@4be1c0e",
+        ),
+        ({"url": "file:///src", "dir_info": {}, "subdirectory": "py"}, "/src#subdirectory=py"),
+    ],
+)
+def test_where_this_was_installed_from_is_told_as_an_installer_takes_it(
+    direct_url: dict[str, Any] | None, expected: str | None
+) -> None:
+    assert source_in(None if direct_url is None else json.dumps(direct_url)) == expected
+
+
+@pytest.mark.parametrize(
+    ("origin", "before"), [(None, ()), ("/home/me/counterfoil", ("--from", "/home/me/counterfoil"))]
+)
+def test_uvx_is_named_where_asked_for_or_where_this_is_its_own_cache(
+    monkeypatch: pytest.MonkeyPatch, origin: str | None, before: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("counterfoil.server.clients.source", lambda: origin)
     asked = server_command(with_uvx=True, arguments=[], argv0="/usr/bin/counterfoil")
     cached = server_command(
         with_uvx=False, arguments=[], argv0="/home/me/.cache/uv/archive-v0/x/bin/counterfoil"
     )
     assert asked == cached
-    assert (asked.command, asked.args) == ("uvx", ("counterfoil", "serve"))
+    assert (asked.command, asked.args) == ("uvx", (*before, "counterfoil", "serve"))
 
 
 def test_demo_is_run_and_its_exit_code_kept(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -147,7 +147,7 @@ def test_every_namespace_is_copied_when_that_is_asked_for(
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (("copy", "/nowhere/journal.db", "/tmp/x.db"), 3, "there is no journal at /nowhere/journal.db"),
+        (("copy", "/nowhere/journal.db", "/tmp/x.db"), 3, "no journal at /nowhere/journal.db, which is FROM"),
         (("copy", "relative.db", "/tmp/x.db"), 3, "/relative.db"),
         (("copy", "/a.db", "/b.db", "--journal", "/c.db"), 2, "--journal has no meaning"),
         (("copy", "/a.db"), 2, "Missing argument 'TO'"),

@@ -1,6 +1,7 @@
 """What people look at: readable at 80 columns, whole as JSON, and inert whatever was stored."""
 
 import json
+import re
 import signal
 import subprocess
 import time
@@ -23,6 +24,7 @@ from command_line import (
     program,
     state_of,
 )
+from counterfoil.server.people.operation_page import what
 from counterfoil.server.people.rendering import counted, size
 from counterfoil.store.domain.commands import (
     BeginRun,
@@ -110,6 +112,21 @@ def test_plan_says_what_is_next_and_settled_steps_only_with_all(cli: CommandLine
     assert "reconcile" in shown
     assert "email:bob" not in shown
     assert "It may have happened, and nobody knows" in shown
+
+
+def test_the_reason_and_the_target_of_a_step_are_whole_at_80_columns(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    async def fill() -> None:
+        clock = FakeClock(time.time_ns() // 1_000, boot=None)
+        async with open_desk(tmp_path, clock=clock) as desk:
+            await desk.begin(target="alice@example.org")
+            await desk.failure("none", evidence={"status": 402})
+            await desk.at("another").begin(target="bob@example.org")
+
+    anyio.run(fill)
+    shown = cli("plan", "run-1", "--journal", str(tmp_path / "journal.db")).out.split()
+    assert [word for word in ("retry_after_failure", "alice@example.org") if word not in shown] == []
 
 
 def test_a_plan_of_many_steps_is_given_whole(cli: CommandLine, journal: Path) -> None:
@@ -207,7 +224,10 @@ def test_show_gives_every_attempt_receipt_finding_and_event(cli: CommandLine, jo
     assert len(answer["history"]) == answer["history_in_all"]
 
 
-def test_the_history_says_what_was_fixed_and_whose_numbers_it_shows(cli: CommandLine, journal: Path) -> None:
+def test_the_history_says_what_was_fixed_and_whose_numbers_it_shows(
+    cli: CommandLine, journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     page = " ".join(cli("show", *ALICE).out.split())
     assert "History (# is the number in the log of its run)" in page
     history = page.partition("History")[2]
@@ -249,6 +269,14 @@ def test_find_by_state_text_action_and_reference(cli: CommandLine, journal: Path
     assert keys("--run", RUN, "--text", "bob") == ["email:bob"]
     assert keys("--external-id", "<m-1@example.org>") == ["email:bob"]
     assert keys("--external-id", "nobody's") == []
+
+
+def test_find_says_when_each_was_changed(cli: CommandLine, journal: Path) -> None:
+    found = parsed(cli("find", "--json").out)["operations"]
+    changed = [one["changed_at"] for one in found]
+    assert (len(changed) > 1, changed) == (True, sorted(changed, reverse=True))
+    shown = cli("find").out
+    assert [at for at in changed if at[:10] not in shown or f"{at[11:19]}Z" not in shown] == []
 
 
 def test_find_by_workflow_and_by_time(cli: CommandLine, tmp_path: Path) -> None:
@@ -293,6 +321,18 @@ def test_tail_gives_the_newest_events_the_newest_last(cli: CommandLine, journal:
     assert all(event["run"] == "live/1" for event in events)
     of_run = parsed(cli("tail", RUN, "-n", "100", "--json").out)["events"]
     assert {event["run"] for event in of_run} == {RUN}
+
+
+def test_tail_breaks_a_line_below_its_event_and_shows_no_digest(cli: CommandLine, journal: Path) -> None:
+    lines = cli("tail", *ALICE[:1], "-n", "100").out.splitlines()
+    assert all(re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ  |\s{20}", line) for line in lines)
+    assert "sha256:" not in "".join(lines)
+
+
+def test_what_is_said_of_an_event_ends_with_a_mark_where_it_is_cut() -> None:
+    said = what({"data": {"reason": "x" * 500}})
+    assert (len(said), said[-2:]) == (160, " …")
+    assert what({"data": {"at": "2026-11-29T12:00:00.000000Z"}}) == "at 2026-11-29 12:00:00Z"
 
 
 def test_tail_follows_what_another_process_records_and_ends_at_ctrl_c(journal: Path) -> None:

@@ -88,7 +88,7 @@ def test_ctrl_c_at_the_question_ends_it_quietly(journal: Path) -> None:
 def test_without_a_terminal_it_is_an_agents_claim_that_settles_nothing(journal: Path) -> None:
     answer = process(*DENY)
     assert answer.code == 1
-    assert "kept as an agent's claim, which did not settle what was asked" in answer.err
+    assert "counts as an agent's word, which did not settle what was asked" in answer.err
     assert state_of(journal, *ALICE)["state"] == "in_doubt"
     event = events_of(journal, *ALICE)[-1]
     assert event["event"] == "finding_recorded"
@@ -151,7 +151,7 @@ def test_a_terminal_on_some_streams_alone_is_not_enough(
 def test_a_claim_with_a_reference_is_evidence_as_an_agents_would_be(cli: CommandLine, journal: Path) -> None:
     answer = cli(*AFFIRM, "--external-id", "<m-9@example.org>", "--kind", "message", "--json")
     assert answer.code == 0
-    assert "kept as an agent's claim." in answer.err
+    assert "counts as an agent's word." in answer.err
     told = json.loads(answer.out)
     assert (told["state"], told["decided_as"], told["settled"]) == ("succeeded", "claim", True)
 

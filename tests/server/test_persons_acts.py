@@ -151,6 +151,11 @@ def test_a_blocking_drift_refuses_until_a_person_permits_the_step(
     today = {**POST, "context": {"policy": "p2"}}
     for server in (second, first):
         assert verb(server, "begin_operation", **today) == "ask: drift"
+    told = "policy: p1 then, p2 now"
+    assert told in cli("show", RUN, "post", *settings(folder)).out
+    assert f"post: {told}" in cli("plan", RUN, *settings(folder)).out
+    asked = at_terminal(["grant", RUN, "post", *settings(folder)], answer="no\n")
+    assert (told in asked.out, asked.code) == (True, 1)
     assert by_secret(folder, "grant", RUN, "post", typed="post").code == 0
     assert verb(second, "begin_operation", **today) == "perform: first_attempt"
     assert verb(first, "begin_operation", **today) == "wait: lease_held"

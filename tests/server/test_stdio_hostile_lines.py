@@ -109,6 +109,8 @@ def test_the_id_is_found_wherever_it_stands(server: StdioProcess, bad: bytes) ->
         (b'{"jsonrpc":"2.0","id":3,"method":"ping","params":[]}', -32600, 3),
         (b'{"jsonrpc":"2.0","id":3,"id":4,"method":"tools/call"}', -32600, None),
         (b'{"jsonrpc":"2.0","id":3,"method":"tools/list","params":{"a":"\\ud800"}}', -32600, 3),
+        (b'{"jsonrpc":"2.0","id":3,"result":{"a":NaN}}', -32600, None),
+        (b'{"jsonrpc":"2.0","id":3,"error":{"code":1,"message":"\\ud800"}}', -32600, None),
     ],
     ids=lambda value: value.decode() if isinstance(value, bytes) else None,
 )

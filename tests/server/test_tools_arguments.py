@@ -233,6 +233,25 @@ async def test_a_near_miss_of_a_name_is_answered_with_the_name() -> None:
     assert "run, key, action" in fault.fix
 
 
+@pytest.mark.parametrize(
+    ("tool", "other", "own"),
+    [
+        ("begin_operation", "recipient", "target"),
+        ("begin_operation", "arguments", "args"),
+        ("begin_operation", "Body", "payload"),
+        ("record_receipt", "message_id", "external_id"),
+        ("check_operation", "operation_id", "operation"),
+    ],
+)
+async def test_another_word_for_a_parameter_is_answered_with_its_name(
+    tool: str, other: str, own: str
+) -> None:
+    given = BEGIN if tool == "begin_operation" else {}
+    assert f"did you mean {own}? " in (await fault_of(tool, {**given, other: "x"})).fix
+    # Where the tool has no such parameter, it is not suggested.
+    assert "did you mean payload" not in (await fault_of("resume_plan", {"body": "x"})).fix
+
+
 async def test_a_fault_never_repeats_the_value() -> None:
     for given in (
         {**BEGIN, "lease_seconds": "hunter2"},

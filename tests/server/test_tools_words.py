@@ -159,3 +159,15 @@ async def test_the_core_set_is_the_six() -> None:
         "check_operation",
         "resume_plan",
     ]
+
+
+def test_the_tools_say_what_a_red_check_and_a_denial_are() -> None:
+    said = {tool.name: tool.description for tool in CORE_TOOLS}
+    assert "check that came out red (tests) is no success: record_failure" in said["record_receipt"]
+    assert "denied by the person, or a check that came out red" in said["record_failure"]
+    assert "a check found red: not_performed" in said["reconcile_operation"]
+
+
+def test_a_plan_says_how_to_see_what_is_done() -> None:
+    [plan] = [input_schema(tool.input_model) for tool in CORE_TOOLS if tool.name == "resume_plan"]
+    assert plan["properties"]["include"]["description"] == "all: also what is done"

@@ -6,9 +6,20 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from counterfoil.store.domain import answers
 from counterfoil.store.domain.answers import GUIDANCE
-from counterfoil.store.domain.commands import BeginRun, CheckOperation, Lookup, OperationRef, PlanStep, Undo
-from counterfoil.store.errors import NotFound, TooLarge
+from counterfoil.store.domain.commands import (
+    BeginRun,
+    CheckOperation,
+    FindOperations,
+    FinishRun,
+    Lookup,
+    OperationRef,
+    PlanStep,
+    Undo,
+)
+from counterfoil.store.errors import InvalidArgument, NotFound, TooLarge
+from counterfoil.tools.catalogue import ALL_TOOLS, CORE_TOOLS
 from journals import AGENT, ANOTHER, open_desk
 
 pytestmark = pytest.mark.anyio
@@ -167,7 +178,7 @@ async def test_a_word_of_no_effect_that_does_not_count_is_told_why(tmp_path: Pat
         for number, (evidence, caller, why) in enumerate(
             [
                 (None, AGENT, "counts only with evidence"),
-                ({"status": 503}, AGENT, "a status of 5xx is none"),
+                ({"status": 503}, AGENT, "5xx is no such evidence"),
                 ({"status": 422}, ANOTHER, "not known as the holder"),
                 ({"status": 422}, AGENT, None),
             ]
@@ -178,6 +189,151 @@ async def test_a_word_of_no_effect_that_does_not_count_is_told_why(tmp_path: Pat
             assert [why is not None and why in warning for warning in told.get("warnings", ())] == (
                 [True] if why else []
             )
+
+
+async def test_whoever_has_the_evidence_after_all_is_told_to_send_it_and_it_counts(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        await desk.begin()
+        # A mail server's 550 is a refusal; under the name of an HTTP status it is none.
+        told = await desk.failure("none", evidence={"status": 550})
+        assert told["state"] == "in_doubt"
+        assert "call record_failure again with it" in told["warnings"][0]
+        assert (await desk.failure("none", evidence={"smtp_reply": "550 5.1.1"}))["state"] == "failed"
+
+
+async def test_a_failure_in_doubt_that_may_be_repeated_says_so(tmp_path: Path) -> None:
+    terms: list[tuple[dict[str, Any], bool]] = [
+        ({"repeat": "keyed", "key_ttl_seconds": 9_000}, True),
+        ({"repeat": "safe"}, True),
+        ({"repeat": "safe", "max_attempts": 1}, False),
+        ({}, False),
+    ]
+    async with open_desk(tmp_path) as desk:
+        for number, (given, is_told) in enumerate(terms):
+            at = desk.at(f"k{number}")
+            await at.begin(**given)
+            failed = await at.failure("unknown")
+            assert (failed["next"], failed["reason"]) == ("reconcile", "in_doubt")
+            assert ["begin_operation decides" in one for one in failed.get("warnings", ())] == [
+                True
+            ] * is_told
+            assert ((await at.begin())["next"] == "perform") is is_told
+
+
+async def test_a_final_failure_does_not_send_the_caller_into_a_begin_that_asks(tmp_path: Path) -> None:
+    ended: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+        ({}, {"retryable": False}, "ask"),
+        ({"max_attempts": 1}, {}, "ask"),
+        ({}, {}, "perform"),
+    ]
+    async with open_desk(tmp_path) as desk:
+        for number, (terms, failure, next_) in enumerate(ended):
+            at = desk.at(f"k{number}")
+            await at.begin(**terms)
+            told = await at.failure("none", evidence={"denied": "by the user"}, **failure)
+            assert (told["next"], told["state"]) == ("continue", "failed")
+            assert ("begin_operation answers ask" in told["guidance"]) is (next_ == "ask")
+            assert ("call begin_operation again" in told["guidance"]) is (next_ == "perform")
+            assert (await at.begin())["next"] == next_
+
+
+async def test_what_depends_on_a_check_that_came_out_red_waits(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        tests, deploy = desk.at("tests"), desk.at("deploy")
+        await tests.begin(action="ci.run", repeat="safe")
+        red = await tests.failure("none", evidence={"failed": 3, "report": "ci-501"})
+        assert (red["next"], red["state"]) == ("continue", "failed")
+        assert (await deploy.begin(action="deploy", depends_on=("tests",)))["reason"] == "dependency"
+        assert (await tests.begin(action="ci.run"))["reason"] == "retry_after_failure"
+        await tests.receipt(attempt=2, kind="test_result", external_id="ci-502")
+        assert (await deploy.begin(action="deploy"))["next"] == "perform"
+
+
+async def test_a_list_without_steps_does_not_send_the_caller_to_their_next(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        journal, run = desk.journal, desk.run
+        started = await journal.begin_run(BeginRun(run=run), AGENT)
+        assert started["guidance"].startswith("Started. Nothing is open in this run")
+        await desk.begin()
+        for answer in (await desk.plan(), await journal.begin_run(BeginRun(run=run), AGENT)):
+            assert "each step's next" in answer["guidance"]
+        assert "resume_plan with it" in (await desk.plan(run=None))["guidance"]
+        found = await journal.find_operations(FindOperations(text="email"), AGENT)
+        assert "Operations of any run" in found["guidance"]
+        await desk.receipt(attempt=1)
+        for include in ("open", "all"):
+            assert "finish_run" in (await desk.plan(include=include))["guidance"]
+        await journal.finish_run(FinishRun(run=run, outcome="completed"), AGENT)
+        assert (await desk.plan())["guidance"].startswith("This run is finished")
+
+
+async def test_what_is_to_be_reviewed_is_said_wherever_it_may_be_acted_on(tmp_path: Path) -> None:
+    then, now = {"model": "a", "spec": "1"}, {"model": "b", "spec": "2"}
+    async with open_desk(tmp_path) as desk:
+
+        async def begun(**given: Any) -> dict[str, Any]:
+            return await desk.journal.begin_run(BeginRun(run=desk.run, **given), AGENT)
+
+        async def is_told() -> bool:
+            return "to review" in str((await desk.plan()).get("warnings"))
+
+        await begun(context=then, plan=(PlanStep(key=desk.key, action="email.send"),))
+        assert not await is_told()
+        assert "to review" not in str((await begun(context={**then, "model": "b"})).get("warnings"))
+        assert "begin_run with accept_drift" in str((await begun(context=now))["warnings"])
+        assert await is_told()
+        assert "to review" in str((await desk.begin())["warnings"])
+        accepted = await begun(context=now, accept_reason="looked at the steps: unchanged")
+        assert "to review" not in str(accepted.get("warnings"))
+        assert not await is_told()
+
+
+async def test_a_refused_close_says_that_it_was_not_closed_and_what_would_be(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        await desk.begin()
+        await desk.failure("unknown")
+        refused = await desk.close("cancelled")
+        assert (refused["next"], refused["state"]) == ("reconcile", "in_doubt")
+        [why] = refused["warnings"]
+        assert "was not closed" in why
+        assert "close it as timed_out" in why
+        closed = await desk.close("timed_out")
+        assert (closed["state"], closed.get("warnings")) == ("timed_out", None)
+
+
+def test_a_tool_outside_the_core_is_named_with_where_it_is_offered() -> None:
+    further = {tool.name for tool in ALL_TOOLS} - {tool.name for tool in CORE_TOOLS}
+    everything = [*GUIDANCE.values(), *answers.REQUESTED.values(), *answers.RECORDED.values()]
+    # The end of a hold is told to the person who ended it.
+    named = (getattr(answers, name) for name in answers.__all__ if name != "HOLD_ENDED")
+    everything += [words for words in named if isinstance(words, str)]
+    for words in everything:
+        if any(tool in words for tool in further):
+            assert "tool is offered" in words, words
+
+
+async def test_whoever_undoes_by_key_is_given_the_id(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        booked = await desk.at("book:flight").begin(action="flight.book", undo=Undo(tool="flight.cancel"))
+        await desk.at("book:flight").receipt(attempt=1)
+        cancel = desk.at("cancel:flight")
+        for named in ({"compensates": "book:flight"}, {"distinct_from": ("book:flight",)}):
+            with pytest.raises(InvalidArgument) as refused:
+                await cancel.begin(action="flight.cancel", **named)
+            assert f"for that key of this run it is {booked['operation']}" in refused.value.fix
+        with pytest.raises(InvalidArgument) as refused:
+            await cancel.begin(action="flight.cancel", compensates="https://airline.example/pnr")
+        assert "op_" not in refused.value.fix
+        assert (await desk.at("book:flight").check())["undo"] == {"tool": "flight.cancel", "detail": "undo"}
+
+
+async def test_a_check_says_that_a_checkpoint_is_on_file(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        await desk.begin()
+        assert not {"checkpoint", "undo"} & (await desk.check()).keys()
+        await desk.progress(attempt=1, checkpoint={"parts": 4})
+        assert (await desk.check())["checkpoint"] == "check_operation detail checkpoint"
+        assert '"parts"' in (await desk.check(detail="checkpoint"))["content"]
 
 
 async def test_a_plan_says_what_it_could_not_alter(tmp_path: Path) -> None:

@@ -46,16 +46,18 @@ async def ask(
 ) -> InputRequiredResult | bool | None:
     """Give what the person said, what the client has to bring first, or None where nobody answered.
 
-    The state that travels through the client is what `vouch` gives for the question, the principal `asker`
-    that it goes through and the arguments of its call: an answer to anything else does not count, and
-    whichever server of the journal gets the answer knows its own kind's question.
+    The state that travels through the client is what `vouch` gives for the question, the request that it is
+    about, the principal `asker` that it goes through and the arguments of its call: an answer to anything
+    else does not count, nor one to an earlier request in the same words, and whichever server of the journal
+    gets the answer knows its own kind's question.
     """
     if not shows_forms(context.session.client_capabilities):
         return None
     form = ElicitRequestFormParams(message=question.text, requested_schema=_form(question))
     if not is_version_at_least(context.protocol_version, _INPUT_REQUIRED_SINCE):
         return await _ask_now(context, form)
-    state = vouch(canonical_json(["question", asker, params.arguments or {}, question.text]))
+    put = ["question", asker, params.arguments or {}, question.text, question.request]
+    state = vouch(canonical_json(put))
     reply = (params.input_responses or {}).get(_PERMIT)
     if reply is not None and hmac.compare_digest(state.encode(), (params.request_state or "").encode()):
         return _reply(reply)

@@ -10,6 +10,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from counterfoil.server.version import source
+
 __all__ = ["CLIENTS", "NAME", "Client", "Connection", "own_command", "server_command"]
 
 NAME = "counterfoil"
@@ -49,7 +51,8 @@ def own_command(rest: Sequence[str], *, with_uvx: bool, argv0: str) -> Connectio
     """Give the command that starts this very installation, or the one that uvx makes, with these words.
 
     A program that runs out of a cache that may be emptied is started by uvx; one that was started as a
-    module, by its interpreter.
+    module, by its interpreter. To uvx it is said where this one was installed from: a bare name is looked
+    up in an index, which may not have it, or give somebody else's.
     """
     program = Path(argv0)
     if program.name != NAME:
@@ -58,7 +61,8 @@ def own_command(rest: Sequence[str], *, with_uvx: bool, argv0: str) -> Connectio
     if program.name == NAME and program.exists():
         program = program.absolute()
     if with_uvx or "archive-v0" in program.parts or "archive-v0" in Path(sys.prefix).parts:
-        return Connection(command="uvx", args=(NAME, *rest))
+        origin = source()
+        return Connection(command="uvx", args=(*(() if origin is None else ("--from", origin)), NAME, *rest))
     if program.name != NAME:
         return Connection(command=sys.executable, args=("-m", "counterfoil.server", *rest))
     return Connection(command=str(program), args=tuple(rest))

@@ -56,10 +56,12 @@ async def serve_streams(
     stopping: anyio.Event | None = None,
     on_first_answer: Callable[[], None] = _nothing,
     on_end: Callable[[], None] = _nothing,
+    is_passed_on: bool = False,
 ) -> None:
     """Serve one client until stdin ends, `stopping` is set or nobody reads stdout.
 
     `on_first_answer` is called once the first answer is written, `on_end` at the first sign of the end.
+    `is_passed_on` says that what the client says goes on to other servers.
     Calls that are under way then get ANSWERING_SECONDS to answer; after that they are cancelled.
     """
     reader, unanswered = LineReader(stdin), Unanswered()
@@ -71,7 +73,7 @@ async def serve_streams(
 
     async with anyio.create_task_group() as tasks:
         writer = LineWriter(stdout, tasks, on_gone=gone)
-        requests = Requests(reader, writer, unanswered, on_end=on_end)
+        requests = Requests(reader, writer, unanswered, on_end=on_end, is_passed_on=is_passed_on)
         answers = Answers(writer, unanswered, on_first=on_first_answer)
         if stopping is not None:
             tasks.start_soon(_stop_when, stopping, reader)

@@ -110,21 +110,29 @@ class Requests(Incoming):
     """What the client says, each message judged before the SDK sees it; what is not sound is answered here.
 
     `on_end` is called at the end of stdin. The stream then stays open for as long as calls that are under way
-    may still answer, since its end cancels them.
+    may still answer, since its end cancels them. `is_passed_on` says that another server gets what comes.
     """
 
     def __init__(
-        self, reader: LineReader, writer: LineWriter, unanswered: Unanswered, *, on_end: Callable[[], None]
+        self,
+        reader: LineReader,
+        writer: LineWriter,
+        unanswered: Unanswered,
+        *,
+        on_end: Callable[[], None],
+        is_passed_on: bool,
     ) -> None:
         self._reader = reader
         self._writer = writer
         self._unanswered = unanswered
         self._on_end = on_end
+        self._is_passed_on = is_passed_on
         self._is_gone = False
 
     async def __anext__(self) -> SessionMessage:
         while not self._is_gone and (line := await self._reader.next_line()) is not None:
-            judged = judge_line(line) if isinstance(line, bytes) else line
+            is_passed_on = self._is_passed_on
+            judged = judge_line(line, is_passed_on=is_passed_on) if isinstance(line, bytes) else line
             message = sdk_message(judged) if isinstance(judged, Message) else judged
             if isinstance(message, Refusal):
                 await self._refuse(message)

@@ -16,7 +16,7 @@ from msgspec import Struct
 from pydantic import ValidationError
 
 from counterfoil.server.faults import plain_fault
-from counterfoil.tools.reading import Unreadable, read_json
+from counterfoil.tools.reading import LONGEST_PLAIN_INTEGER, Unreadable, holds_long_integer, read_json
 
 __all__ = [
     "LONGEST_LINE",
@@ -54,8 +54,11 @@ class Refusal(Struct, frozen=True):
     answer: dict[str, Any] | None
 
 
-def judge_line(line: bytes) -> Message | Refusal:
-    """Say whether `line` is served, or with what it is answered."""
+def judge_line(line: bytes, *, is_passed_on: bool = False) -> Message | Refusal:
+    """Say whether `line` is served, or with what it is answered.
+
+    What `is_passed_on` to another server is written again by the SDK, which fails at long integers.
+    """
     try:
         content = read_json(line)
     except Unreadable as unreadable:
@@ -67,6 +70,11 @@ def judge_line(line: bytes) -> Message | Refusal:
         return _protocol_error(INVALID_REQUEST, "Batches are not supported: send one message at a time", None)
     if wrong := _envelope_problem(content):
         return _protocol_error(INVALID_REQUEST, f"Invalid request: {wrong}", _usable_id(content))
+    if is_passed_on and holds_long_integer(content):
+        problem = (
+            f"the message was not passed on: it holds an integer of more than {LONGEST_PLAIN_INTEGER} digits"
+        )
+        return _refused(content, True, code="invalid_argument", message=problem)
     return Message(content)
 
 
@@ -127,13 +135,16 @@ def _usable_id(content: Any) -> str | int | None:
 def _refused(members: dict[str, Any], is_whole: bool, *, code: str, message: str) -> Refusal:
     """Answer by what could be made out of the line: a tool's result, an error, or an error without id.
 
-    `is_whole` says that `members` are all there are: then a method without an id is a notification.
+    `is_whole` says that `members` are all there are: then a method without an id is a notification. The id of
+    what is an answer itself is one of ours, and may be that of a request of the caller's as well.
     """
     request_id = _usable_id(members)
     if isinstance(request_id, str) and not request_id.isascii():
         request_id = None
     if is_whole and members.get("method") is not None and "id" not in members:
         return Refusal(None)
+    if "method" not in members and ("result" in members or "error" in members):
+        request_id = None
     if request_id is None or members.get("method") != "tools/call":
         return _protocol_error(INVALID_REQUEST, f"Invalid request: {message}", request_id)
     text = plain_fault(

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from counterfoil.store.domain.commands import FindOperations
-from counterfoil.store.domain.instants import Instant, is_instant
+from counterfoil.store.domain.instants import Instant, is_instant, rfc3339
 from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.finding import FROM_THE_START, search_terms
 from counterfoil.store.namespace_log import verify_namespace
@@ -67,7 +67,8 @@ class Auditor:
             found = []
             for operation in await load_operations(connection, rows):
                 step = await self._view.step_of(connection, operation, now)
-                found.append({"run": operation.run, **await self._view.step_shown(connection, step, now)})
+                shown = await self._view.step_shown(connection, step, now)
+                found.append({"run": operation.run, "changed_at": rfc3339(operation.updated_at), **shown})
             return found
 
         return await self._view.database.read(work)

@@ -43,6 +43,7 @@ from counterfoil.store.requesting import MOST_LISTED, Requesting
 from counterfoil.store.rows import run_from_row
 from counterfoil.store.viewing import Viewer, safe
 from counterfoil.store.weighing import (
+    authority_shown,
     configured,
     context_of,
 )
@@ -334,6 +335,8 @@ class Authorizing:
                 step = await self._view.step_of(connection, meant.operation, now)
                 shown.update(self._view.present.place(meant.operation, now))
                 shown.update(next=step.outlook.next, reason=step.outlook.reason)
+                if step.outlook.next == "ask":
+                    shown.update(authority_shown(step.authority))
                 shown["effect"] = await self._requesting.effect(connection, meant.operation)
             return without_none(shown)
 

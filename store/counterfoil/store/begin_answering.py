@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from counterfoil.store.contexts import drift_shown
-from counterfoil.store.domain.answers import Verdict
+from counterfoil.store.contexts import drift_shown, review_warning
+from counterfoil.store.domain.answers import REQUESTED, Verdict, damage_warning
 from counterfoil.store.domain.begin import BeginFacts, BeginGiven
 from counterfoil.store.domain.context import Drift
 from counterfoil.store.domain.differences import differences
@@ -16,7 +16,8 @@ from counterfoil.store.preparing import Bodies
 from counterfoil.store.presenting import answer_head, value_of, without_none
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import misnamed_in, read_body, warnings_of_others
-from counterfoil.store.viewing import Viewer, damage_warning, damaged_shown, keys_shown
+from counterfoil.store.standing_requests import request_standing
+from counterfoil.store.viewing import Viewer, damaged_shown, keys_shown
 from counterfoil.store.weighing import authority_shown
 
 __all__ = ["BeginAnswering"]
@@ -72,6 +73,13 @@ class BeginAnswering:
             )
         if verdict.fields.get("conflict") and facts.operation is not None:
             answer["conflict"] = await self._conflict(connection, facts.operation, given, bodies)
+        if operation is not None:
+            asked = await request_standing(
+                connection, operation, next_=verdict.next, reason=verdict.reason, policy=self._view.policy
+            )
+            answer.update(asked)
+            if asked:
+                answer["guidance"] = REQUESTED[asked["request_state"]]
         shown_drift = drift_shown(drifts) or []
         authority = verdict.fields.get("authority")
         if authority is not None and verdict.next == "ask":
@@ -97,6 +105,8 @@ class BeginAnswering:
         unread = [alike.operation for alike in verdict.fields.get("duplicates", ())]
         unread += [*facts.dependencies.values(), *(() if facts.original is None else (facts.original,))]
         warnings += [damage_warning(other) for other in unread[:20] if other.is_damaged]
+        if verdict.next == "perform":
+            warnings += review_warning(drifts)
         warnings += await misnamed_in(connection, facts.run, given.satisfies)
         if operation is not None:
             if _brings_another_payload(operation, given):
@@ -111,7 +121,7 @@ class BeginAnswering:
                 connection, operation, situation.party, is_new=facts.operation is None
             )
         if warnings:
-            answer["warnings"] = warnings
+            answer["warnings"] = list(dict.fromkeys(warnings))
         return answer
 
     def damaged(self, operation: Operation, now: Instant) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from counterfoil.store.resolving import (
     last_compaction,
     look_alike_terms,
     operation_or_fault,
+    original_of,
     read_body,
 )
 from counterfoil.store.rows import load_operation, load_operations, run_from_row
@@ -85,9 +86,10 @@ class BeginReading:
             compensates = operation.compensates
         original = None
         if compensates is not None:
-            original = await operation_or_fault(
-                connection, self._view.namespace, Reference(id=compensates), must_exist=True
-            )
+            original = await original_of(connection, self._view.namespace, compensates)
+            if original is None:
+                ref = Reference(id=compensates)
+                await operation_or_fault(connection, self._view.namespace, ref, must_exist=True)
             candidates += await self._compensators(connection, compensates, known=candidates)
         recorded = None if run is None else run.context
         if recorded is None and operation is not None and operation.newest is not None:
@@ -161,7 +163,7 @@ class BeginReading:
                     connection, operation.namespace, operation.run, recorded, key=operation.key
                 )
             except InvalidArgument:
-                operation = misled(operation)
+                return misled(operation), {}
         added = tuple(key for key in given.depends_on if key not in found)
         if added:
             more = await dependencies_of(connection, self._view.namespace, given.run, added, key=given.key)

@@ -4,7 +4,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from counterfoil.store.contexts import PreparedContext, context_from, drift_shown, save_context
+from counterfoil.store.contexts import (
+    PreparedContext,
+    context_from,
+    drift_shown,
+    review_warning,
+    save_context,
+)
 from counterfoil.store.domain.context import accepted_context, compare_contexts
 from counterfoil.store.domain.drafting import Situation
 from counterfoil.store.domain.events import EventKind
@@ -14,7 +20,7 @@ from counterfoil.store.domain.states import state_of
 from counterfoil.store.errors import BodyDamaged
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.protocol import Connection
-from counterfoil.store.resolving import misnamed_in
+from counterfoil.store.resolving import misnamed_in, runs_named_alike
 from counterfoil.store.running import MOST_SHOWN, RunKeeping
 from counterfoil.store.viewing import CONTEXT_DAMAGED, Viewer, safe
 from counterfoil.store.weighing import context_of, today_of
@@ -83,6 +89,8 @@ class RunBeginning:
             left = compare_contexts(context.value, today, self._view.policy.drift)
             drifts = tuple(drift for drift in left if drift.drift_class in ("review", "block"))
         answer["drift"] = drift_shown(drifts)
+        if verdict.next == "continue" and review_warning(drifts):
+            answer.setdefault("warnings", []).extend(review_warning(drifts))
         if is_accepted and is_blocked:
             answer.setdefault("warnings", []).append(
                 "what is classed block was not accepted: only a person lifts it (counterfoil grant)"
@@ -91,10 +99,20 @@ class RunBeginning:
             answer.setdefault("warnings", []).append(
                 "accept_drift accepted nothing: no difference is known; give today's context beside it"
             )
+        # The slots of a schedule, and what one run starts, are named alike on purpose.
+        is_new = facts.run is None and given.parent is None and given.schedule_name is None
+        near = await runs_named_alike(connection, given.namespace, given.run) if is_new else []
+        if near:
+            answer["near_runs"] = near
+            answer.setdefault("warnings", []).append(
+                "this run is new, and runs with names like it are open (near_runs): if one of them is this "
+                "work, go on with it under its name instead"
+            )
         twin = await self._twin(connection, given)
         if twin is not None:
             answer.setdefault("warnings", []).append(
-                f"another run declares the same slot of this schedule: {safe(twin)}"
+                f"another run declares the same slot of this schedule: {safe(twin)}; work on that one, "
+                "unless this is really other work"
             )
         if verdict.next == "continue":
             named = [name for step in given.steps for name in step.satisfies]

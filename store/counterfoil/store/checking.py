@@ -4,6 +4,7 @@ import json
 from contextlib import suppress
 from typing import Any
 
+from counterfoil.store.domain.answers import REQUESTED
 from counterfoil.store.domain.canonical import plain_json
 from counterfoil.store.domain.commands import Caller, CheckOperation
 from counterfoil.store.domain.events import EventKind
@@ -25,6 +26,7 @@ from counterfoil.store.presenting import (
 )
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import operation_to_look_at, read_body
+from counterfoil.store.standing_requests import request_standing
 from counterfoil.store.trajectory import trajectory_of
 from counterfoil.store.viewing import (
     ANSWER_ROOM,
@@ -36,6 +38,7 @@ from counterfoil.store.viewing import (
     safe,
     size_of,
     step_warnings,
+    undo_shown,
 )
 from counterfoil.store.weighing import authority_shown, context_of
 
@@ -164,6 +167,15 @@ class Checker:
         }
         if command.detail not in ("summary", "full"):
             return {**answer, **await self._body(connection, operation, command)}
+        asked = await request_standing(
+            connection,
+            operation,
+            next_=step.outlook.next,
+            reason=step.outlook.reason,
+            policy=self._view.policy,
+        )
+        if asked:
+            answer.update(asked, guidance=REQUESTED[asked["request_state"]])
         answer.update(await self._summary(connection, operation, step, now))
         if command.offset == 0:
             found = await trajectory_of(connection, operation, external_id=command.external_id)
@@ -240,6 +252,8 @@ class Checker:
                 "findings_in_all": len(operation.findings) or None,
                 "depends_on": [safe(key) for key in operation.depends_on[:20]] or None,
                 "compensates": operation.compensates,
+                "undo": undo_shown(operation),
+                "checkpoint": None if operation.checkpoint is None else "check_operation detail checkpoint",
             }
         )
 

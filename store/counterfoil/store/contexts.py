@@ -13,7 +13,14 @@ from counterfoil.store.domain.untrusted import safe_value
 from counterfoil.store.preparing import Bodies, Preparer
 from counterfoil.store.protocol import Connection
 
-__all__ = ["PreparedContext", "context_from", "drift_shown", "prepare_context", "save_context"]
+__all__ = [
+    "PreparedContext",
+    "context_from",
+    "drift_shown",
+    "prepare_context",
+    "review_warning",
+    "save_context",
+]
 
 
 _MOST_DRIFTS = 20
@@ -73,3 +80,15 @@ def drift_shown(drifts: Sequence[Drift]) -> list[dict[str, Any]] | None:
     if len(drifts) > _MOST_DRIFTS:
         shown.append({"cut": len(drifts) - _MOST_DRIFTS})
     return shown or None
+
+
+def review_warning(drifts: Sequence[Drift]) -> list[str]:
+    """Say what a difference that is to be reviewed asks of a caller; nothing where none is."""
+    return [_TO_REVIEW] if any(drift.drift_class == "review" for drift in drifts) else []
+
+
+_TO_REVIEW = (
+    "what this was planned under has changed in a part to review (see drift): look whether what is recorded "
+    "is still right before you act; begin_run with accept_drift, where that tool is offered, records that it "
+    "is"
+)

@@ -6,7 +6,7 @@ from itertools import zip_longest
 from typing import Any, Final, Literal
 
 from counterfoil.store.cursors import FoundCursor, read_found_cursor, write_found_cursor
-from counterfoil.store.domain.answers import guidance_for
+from counterfoil.store.domain.answers import FOUND, guidance_for
 from counterfoil.store.domain.canonical import canonical_json, digest
 from counterfoil.store.domain.commands import Caller, FindOperations
 from counterfoil.store.domain.instants import parse_rfc3339, rfc3339
@@ -118,9 +118,12 @@ class Finder:
         )
         last = rows[passed - 1] if is_cut else None
         is_empty = not rows and after is None
+        head = answer_head("continue", "no_history" if is_empty else "listed", now)
+        if not is_empty:
+            head["guidance"] = FOUND
         return without_none(
             {
-                **answer_head("continue", "no_history" if is_empty else "listed", now),
+                **head,
                 "operations": shown,
                 "guidances": {
                     entry["reason"]: guidance_for(entry["next"], entry["reason"]) for entry in shown

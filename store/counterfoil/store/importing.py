@@ -358,7 +358,7 @@ class RunImport:
         if receipt.external_id is None:
             return False
         row = await self._connection.fetch_one(
-            "other_owner",
+            "other_owner_of_undoing" if receipt.is_undo else "other_owner",
             {
                 "namespace": self._view.namespace,
                 "external_id": receipt.external_id,

@@ -3,6 +3,7 @@
 from typing import Any
 
 from counterfoil.store.cursors import RunsCursor, read_runs_cursor, write_runs_cursor
+from counterfoil.store.domain.answers import RUNS_LISTED
 from counterfoil.store.domain.commands import ResumePlan
 from counterfoil.store.domain.instants import Instant, rfc3339
 from counterfoil.store.domain.model import State
@@ -76,9 +77,12 @@ class RunListing:
             newest = await connection.fetch_one("list_runs", {**place, "everything": 1, "most": 1})
         has_moved = after is not None and newest is not None and newest["touched_at"] >= as_of
         is_empty = not rows and newest is None
+        head = answer_head("continue", "no_history" if is_empty else "listed", now)
+        if not is_empty:
+            head["guidance"] = RUNS_LISTED
         return without_none(
             {
-                **answer_head("continue", "no_history" if is_empty else "listed", now),
+                **head,
                 "journal": journal,
                 "runs": shown,
                 "complete": not is_cut

@@ -12,6 +12,7 @@ from counterfoil.store.domain.model import Operation, Run, State
 from counterfoil.store.domain.outlook import Barriers, is_misled
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.protocol import Connection, Row
+from counterfoil.store.resolving import of_key
 from counterfoil.store.rows import load_operations
 from counterfoil.store.run_showing import STATES
 from counterfoil.store.viewing import Viewer
@@ -48,11 +49,11 @@ class PlanReading:
         missing = {key for operation in operations for key in operation.depends_on} - known
         while missing:
             key = missing.pop()
-            row = await connection.fetch_one("read_operation", {**place, "key": key})
-            found = await load_operations(connection, () if row is None else (row,))
-            around += found
+            found = await of_key(connection, place["namespace"], place["run"], key)
             known.add(key)
-            missing |= {other for operation in found for other in operation.depends_on} - known
+            if found is not None:
+                around.append(found)
+                missing |= {*found.depends_on} - known
         by_key = {operation.key: operation for operation in (*around, *operations)}
         operations = tuple(misled(one) if is_misled(one, by_key) else one for one in operations)
         misread = [

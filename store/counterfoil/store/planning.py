@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from counterfoil.store.arrivals import arrived_in
-from counterfoil.store.contexts import drift_shown
+from counterfoil.store.contexts import drift_shown, review_warning
 from counterfoil.store.cursors import read_cursor, write_cursor
-from counterfoil.store.domain.answers import guidance_for
+from counterfoil.store.domain.answers import NOTHING_OPEN, RUN_OVER, guidance_for
 from counterfoil.store.domain.commands import Caller, ResumePlan
 from counterfoil.store.domain.context import Drift
 from counterfoil.store.domain.instants import Instant, rfc3339
@@ -77,6 +77,8 @@ class Planner:
         if answer["next"] != "continue":
             return answer
         plan = await self._run_plan(connection, ResumePlan(run=name), name, now, party)
+        if plan["complete"]:
+            answer = {**answer, "guidance": f"{answer['reason'].capitalize()}. {NOTHING_OPEN}"}
         warnings = dict.fromkeys((*answer.get("warnings", ()), *plan.get("warnings", ())))
         return {
             **plan,
@@ -137,6 +139,7 @@ class Planner:
             drifts = await self._reading.drifts(connection, run, command)
         except BodyDamaged:
             warnings.append(CONTEXT_DAMAGED)
+        warnings += review_warning(drifts)
         criteria = None
         try:
             criteria = await self._showing.criteria(connection, run, place)
@@ -176,9 +179,13 @@ class Planner:
             or self._ranks_at(operations, around, run, after.as_of, barriers, suspects) != _ranks(steps)
         )
         seq, as_of = (run.last_seq, now) if after is None else (after.seq, after.as_of)
+        is_complete = not gone and all(step.outlook.next == "skip" for step in steps)
+        head = answer_head("continue", "listed", now)
+        if is_complete:
+            head["guidance"] = NOTHING_OPEN if run.finished_as is None else RUN_OVER
         return without_none(
             {
-                **answer_head("continue", "listed", now),
+                **head,
                 "journal": journal,
                 "run": await self._showing.whole(connection, run, now),
                 "drift": drift_shown(drifts),
@@ -188,7 +195,7 @@ class Planner:
                 "guidances": {
                     entry["reason"]: guidance_for(entry["next"], entry["reason"]) for entry in shown
                 },
-                "complete": not gone and all(step.outlook.next == "skip" for step in steps),
+                "complete": is_complete,
                 "damaged": damaged or None,
                 "cut": is_cut,
                 "next_cursor": write_cursor(pending[len(shown) - 1].place, seq, as_of, name, command.include)

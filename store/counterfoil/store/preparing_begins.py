@@ -2,7 +2,7 @@
 
 from counterfoil.store.domain.begin import BeginGiven
 from counterfoil.store.domain.commands import BeginOperation, Lookup, Undo
-from counterfoil.store.domain.identity import is_operation_id, kind_of_id, operation_id
+from counterfoil.store.domain.identity import KINDS_OF_KEYS, is_operation_id, kind_of_id, operation_id
 from counterfoil.store.domain.model import LookupTerms, Repeat, Terms, UndoTerms
 from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.preparing import MOST_ITEMS, Bodies, Preparer, as_dict, duration
@@ -26,13 +26,15 @@ def prepare_begin(command: BeginOperation, *, prepare: Preparer, bodies: Bodies)
             raise InvalidArgument(
                 "distinct_from",
                 f"is {kind_of_id(other)}",
-                accepted='operation ids, or "*" for settled ones',
+                accepted='operation ids, or "*" for settled ones'
+                + _if_it_is_a_key(other, prepare=prepare, run=run),
             )
     if command.compensates is not None and not is_operation_id(command.compensates):
         raise InvalidArgument(
             "compensates",
             f"is {kind_of_id(command.compensates)}",
-            accepted="the id of the operation to undo",
+            accepted="the id of the operation to undo"
+            + _if_it_is_a_key(command.compensates, prepare=prepare, run=run),
         )
     own_id = operation_id(prepare.namespace, run, key)
     if command.compensates == own_id:
@@ -56,6 +58,17 @@ def prepare_begin(command: BeginOperation, *, prepare: Preparer, bodies: Bodies)
         context=context,
         workflow_version=prepare.text(command.workflow_version, name="workflow_version"),
     )
+
+
+def _if_it_is_a_key(given: str, *, prepare: Preparer, run: str) -> str:
+    """Give the id that a name would have as a key of this run; ids are derived, so nothing is read for it."""
+    if kind_of_id(given) not in KINDS_OF_KEYS:
+        return ""
+    try:
+        key = prepare.name(given, name="key")
+    except InvalidArgument:
+        return ""
+    return f"; for that key of this run it is {operation_id(prepare.namespace, run, key)}"
 
 
 def _terms(command: BeginOperation, *, prepare: Preparer, bodies: Bodies) -> Terms:

@@ -4,13 +4,20 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from counterfoil.store.domain.answers import FINDING_KEPT, TWIN_IN_QUESTION, Verdict, guidance_for
+from counterfoil.store.domain.answers import (
+    FINDING_KEPT,
+    NO_ATTEMPT_LEFT,
+    TWIN_IN_QUESTION,
+    Verdict,
+    guidance_for,
+)
 from counterfoil.store.domain.canonical import digest, parse_json, plain_json
 from counterfoil.store.domain.identity import idempotency_key
 from counterfoil.store.domain.instants import Instant, rfc3339
 from counterfoil.store.domain.json_numbers import Json
 from counterfoil.store.domain.lookalikes import Lookalike, cannot_be_set_aside
 from counterfoil.store.domain.model import Attempt, Finding, Operation, Outcome, Receipt, State
+from counterfoil.store.domain.outlook import attempts_used_up
 from counterfoil.store.domain.states import (
     Policy,
     decision_at,
@@ -143,6 +150,8 @@ class Presenter:
         duplicates = verdict.fields.get("duplicates", ())
         if any(cannot_be_set_aside(alike.operation, alike.same, now) for alike in duplicates):
             head["guidance"] = TWIN_IN_QUESTION
+        if verdict.reason == "recorded" and verdict.after is not None and _is_final(verdict.after, now):
+            head["guidance"] = NO_ATTEMPT_LEFT
         kept = verdict.kept_finding if verdict.reason == "duplicate" else None
         return head if kept is None else {**head, "guidance": FINDING_KEPT, "finding": self.finding(kept)}
 
@@ -312,6 +321,13 @@ class Presenter:
         if len(found) > _MOST_SHOWN:
             shown.append({"cut": len(found) - _MOST_SHOWN, "whole": "resume_plan with include all"})
         return shown
+
+
+def _is_final(operation: Operation, now: Instant) -> bool:
+    """Tell whether an operation failed so that a begin by itself leads nowhere."""
+    newest = operation.newest
+    is_last = newest is not None and (not newest.retryable or attempts_used_up(operation))
+    return is_last and state_of(operation, now) is State.FAILED
 
 
 def _outcome(attempt: Attempt, operation: Operation, now: Instant) -> str:

@@ -35,8 +35,12 @@ class ReceiptReading:
         operation: Operation | None,
         run: Run | None,
         ref: Reference,
+        *,
+        is_of_undoing: bool = False,
     ) -> ReceiptFacts:
         """Prepare a receipt with what the journal knows of its reference and of the criteria.
+
+        `is_of_undoing`: it is that of the undoing of the operation, and not of the operation's own effect.
 
         Raises:
             InvalidArgument, TooLarge: naming the field, or an attempt that does not exist.
@@ -67,7 +71,7 @@ class ReceiptReading:
         if receipt.external_id is None:
             return receipt
         other = await connection.fetch_one(
-            "other_owner",
+            "other_owner_of_undoing" if is_of_undoing else "other_owner",
             {
                 "namespace": self._view.namespace,
                 "external_id": receipt.external_id,

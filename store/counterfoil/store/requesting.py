@@ -5,6 +5,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from counterfoil.store.damaged_rows import refuse_damaged
+from counterfoil.store.domain.answers import NOBODY_ASKED, PERMITTED, REQUESTED
 from counterfoil.store.domain.commands import (
     Caller,
     OperationRef,
@@ -13,6 +14,7 @@ from counterfoil.store.domain.commands import (
 from counterfoil.store.domain.drafting import Situation
 from counterfoil.store.domain.granting import NamespaceEvent, NamespaceEventKind
 from counterfoil.store.domain.grants import (
+    GRANTABLE,
     Authority,
     Request,
     as_data,
@@ -30,6 +32,7 @@ from counterfoil.store.presenting_authority import outlook_head, request_shown, 
 from counterfoil.store.protocol import Connection
 from counterfoil.store.resolving import operation_or_fault
 from counterfoil.store.rows import run_from_row
+from counterfoil.store.standing_requests import changed_at
 from counterfoil.store.viewing import Viewer, party_of, safe, step_warnings
 from counterfoil.store.weighing import (
     authority_facts,
@@ -39,9 +42,6 @@ from counterfoil.store.weighing import (
 from counterfoil.store.writing import caller_text, under_assumptions
 
 __all__ = ["MOST_LISTED", "Requesting"]
-
-GRANTABLE = ("authority_required", "authority_expired", "drift", "attempts_exhausted", "history_gap")
-"""What a person's grant for an operation answers."""
 
 MOST_LISTED = 1_000
 
@@ -77,6 +77,8 @@ class Requesting:
             **self._view.present.place(operation, situation.now.at),
             **without_none({"warnings": step_warnings(step)}),
         }
+        if step.outlook.next == "begin":
+            return {**shown, "guidance": NOBODY_ASKED if step.authority.grant is None else PERMITTED}
         if step.outlook.next != "ask" or step.outlook.reason not in GRANTABLE:
             return shown
         described = operation.description
@@ -132,8 +134,10 @@ class Requesting:
         if reason is not None:
             outlook = Outlook(next="ask", reason=reason)
         shown = {**outlook_head(outlook, situation.now.at), "run": name}
+        if authority.grant is not None and reason is None:
+            return {**shown, "guidance": PERMITTED, "grant": authority.grant.id}
         if reason is None:
-            return shown if authority.grant is None else {**shown, "grant": authority.grant.id}
+            return {**shown, "guidance": NOBODY_ASKED}
         target = "*" if described.target is None else exact_pattern(described.target)
         request = await self.keep(
             connection,
@@ -189,12 +193,7 @@ class Requesting:
 
     def changed_at(self, reason: str, operation: Operation | None, run: Run | None) -> Instant:
         """Tell when something last happened after which a person who said no may be asked anew."""
-        changed = [0 if operation is None else operation.updated_at]
-        if reason == "drift" and run is not None:
-            changed.append(run.touched_at)
-        if reason == "history_gap":
-            changed.append(self._view.policy.history_lost_at or 0)
-        return max(changed)
+        return changed_at(reason, operation, run, self._view.policy)
 
     async def keep(
         self, connection: Connection, wish: Request, caller: str, *, changed_at: Instant
@@ -261,6 +260,7 @@ class Requesting:
             request = book.requests[request.id]
         return {
             **outlook_head(Outlook(next="ask", reason=request.reason), now),
+            "guidance": REQUESTED["declined"],
             **request_shown(request),
             "warnings": [_DECLINED],
         }
@@ -285,6 +285,8 @@ class Requesting:
     ) -> dict[str, Any]:
         """Show a request as the person who answers it has to see it."""
         shown = {**request_shown(request), "how": f"counterfoil grant {request.id}"}
+        if request.state in REQUESTED:
+            shown["guidance"] = REQUESTED[request.state]
         if operation is not None:
             shown["effect"] = await self.effect(connection, operation)
         if request.state == "declined":

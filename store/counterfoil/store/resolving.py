@@ -6,11 +6,14 @@ from contextlib import suppress
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from counterfoil.store.damaged_rows import misled, refuse_lost, rows_are_gone, stand_in_for_lost
 from counterfoil.store.domain.canonical import digest
 from counterfoil.store.domain.commands import Criterion
 from counterfoil.store.domain.criteria import criteria_from_text, misnamed
 from counterfoil.store.domain.events import EventKind
+from counterfoil.store.domain.identity import operation_id
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.lookalikes import is_of_conversation
 from counterfoil.store.domain.model import Operation, Party, Run
@@ -34,11 +37,15 @@ __all__ = [
     "has_decided",
     "last_compaction",
     "look_alike_terms",
+    "lost_of_key",
     "misnamed_in",
     "no_such_run",
+    "of_key",
     "operation_or_fault",
     "operation_to_look_at",
+    "original_of",
     "read_body",
+    "runs_named_alike",
     "satisfying_in",
     "was_called",
     "warnings_of_others",
@@ -53,6 +60,7 @@ _ALIKE = 0.6
 """From which likeness on (twice the characters in common by those of both) a name may be meant by another."""
 _SHORTEST_PART = 3
 _MOST_CANDIDATES = 8
+_MOST_ALIKE = 3
 _MOST_DEPENDENCIES = 1_000
 _MOST_OPEN = 5
 _MOST_ELSEWHERE = 3
@@ -92,9 +100,43 @@ async def operation_to_look_at(connection: Connection, namespace: str, ref: Refe
     operation = await load_operation(connection, row)
     if operation is not None:
         return operation
+    lost = await _lost(connection, namespace, ref)
+    if lost is None:
+        raise await _no_such_operation(connection, namespace, ref)
+    return lost
+
+
+async def of_key(connection: Connection, namespace: str, run: str, key: str) -> Operation | None:
+    """Read the operation of a key that another names.
+
+    One whose row is gone while the log knows it comes as one that is damaged; None where no log does.
+    """
+    row = await connection.fetch_one("read_operation", {"namespace": namespace, "run": run, "key": key})
+    if row is not None:
+        return await load_operation(connection, row)
+    return await lost_of_key(connection, namespace, run, key)
+
+
+async def lost_of_key(connection: Connection, namespace: str, run: str, key: str) -> Operation | None:
+    """Give what stands for the operation of a key that has no row; None where no log knows one."""
+    ref = Reference(id=operation_id(namespace, run, key), run=run, key=key)
+    lost = await _lost(connection, namespace, ref)
+    # A log that cannot be replayed has no key to give.
+    return None if lost is None else replace(lost, key=key)
+
+
+async def original_of(connection: Connection, namespace: str, operation: str) -> Operation | None:
+    """Read what an undoing is to undo; one whose row is gone comes as `of_key` gives it."""
+    ref = Reference(id=operation)
+    row = await _row_of(connection, namespace, ref)
+    return await load_operation(connection, row) or await _lost(connection, namespace, ref)
+
+
+async def _lost(connection: Connection, namespace: str, ref: Reference) -> Operation | None:
+    """Give what stands for an operation whose row is gone; None where no log knows it."""
     run = await _run_of_log(connection, namespace, ref)
     if run is None:
-        raise await _no_such_operation(connection, namespace, ref)
+        return None
     place = {"namespace": namespace, "run": run, "operation": ref.id}
     events, _ = events_by_operation(await connection.fetch_all("audit_operation_events", place))
     replayed = replay(events.get(ref.id, ()))
@@ -185,6 +227,13 @@ async def no_such_run(connection: Connection, namespace: str, run: str) -> NotFo
     )
 
 
+async def runs_named_alike(connection: Connection, namespace: str, run: str) -> list[str]:
+    """Name the open runs that a new one may be meant for: a name remembered wrongly begins another run."""
+    rows = await connection.fetch_all("near_open_runs", {"namespace": namespace, "most": 200})
+    names = [row["run"] for row in rows if row["run"] != run]
+    return [escape_untrusted(name, limit=200) for name in _nearest(run, names)[:_MOST_ALIKE]]
+
+
 def _nearest(name: str, names: list[str]) -> list[str]:
     # Loaded where a name is not found; a hook, which is started for every call, never asks.
     from difflib import get_close_matches
@@ -208,7 +257,7 @@ async def dependencies_of(
 ) -> Mapping[str, Operation]:
     """Read the operations that `key` waits for, and the ones that they wait for, by key.
 
-    One of them that waits for what is not there comes as one that is damaged.
+    One that waits for what is not there, and one whose row is gone, comes as one that is damaged.
 
     Raises:
         InvalidArgument: one of `keys` that the run does not have, or a circle.
@@ -223,8 +272,7 @@ async def dependencies_of(
             )
         if name in found:
             continue
-        row = await connection.fetch_one("read_operation", {"namespace": namespace, "run": run, "key": name})
-        operation = await load_operation(connection, row)
+        operation = await of_key(connection, namespace, run, name)
         if operation is None and asker is not None:
             found[asker] = misled(found[asker])
             continue
@@ -386,7 +434,8 @@ async def warnings_of_others(
         )
         warnings += [
             f"the same effect was begun in another run: {row['operation']} "
-            f"(in {escape_untrusted(row['run'], limit=200)})"
+            f"(in {escape_untrusted(row['run'], limit=200)}); if this run is that work under another name, "
+            "do not perform it here"
             for row in rows[:_MOST_ELSEWHERE]
         ]
         if len(rows) > _MOST_ELSEWHERE:

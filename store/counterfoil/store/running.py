@@ -16,7 +16,13 @@ from counterfoil.store.domain.runs import RunFacts, RunVerdict
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.presenting import answer_head
 from counterfoil.store.protocol import Connection
-from counterfoil.store.resolving import last_compaction, look_alike_terms, no_such_run, was_called
+from counterfoil.store.resolving import (
+    last_compaction,
+    look_alike_terms,
+    lost_of_key,
+    no_such_run,
+    was_called,
+)
 from counterfoil.store.rows import load_operations, run_from_row
 from counterfoil.store.viewing import Viewer, safe
 from counterfoil.store.writing import Change, RunPlace, carry_out
@@ -54,11 +60,18 @@ class RunKeeping:
             await refuse_lost(connection, **place)
             return RunFacts(run=None)
         rows = list(await connection.fetch_all("read_unsettled_operations", place))
+        lost: list[Operation] = []
         for key in dict.fromkeys(key for step in steps for key in (step.key, *step.depends_on)):
-            rows += await connection.fetch_all("read_operation", {**place, "key": key})
+            found = await connection.fetch_one("read_operation", {**place, "key": key})
+            if found is not None:
+                rows.append(found)
+            elif (gone := await lost_of_key(connection, self._view.namespace, name, key)) is not None:
+                # Its log goes on: it is on record, and never begun as if it were new.
+                lost.append(gone)
         for step in steps:
             rows += await connection.fetch_all("look_alikes", look_alike_terms(step))
         operations = await load_operations(connection, {each["id"]: each for each in rows}.values())
+        operations = (*operations, *lost)
         compacted_at = None
         if steps and party is not None:
             compacted_at = await last_compaction(connection, self._view.namespace, operations, party)

@@ -120,7 +120,15 @@ class Settling:
                 checked_with=checked_with,
                 by=command.by,
                 as_of=read_as_of(command, situation.now.at),
-                receipt=await self._receipts.facts(connection, command.receipt, bodies, operation, run, ref),
+                receipt=await self._receipts.facts(
+                    connection,
+                    command.receipt,
+                    bodies,
+                    operation,
+                    run,
+                    ref,
+                    is_of_undoing=command.finding == "compensated",
+                ),
                 end_lease=command.end_lease,
             )
             verdict = decide_reconcile(

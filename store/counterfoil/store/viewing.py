@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from counterfoil.store.arrivals import arrived_beside
 from counterfoil.store.damaged_rows import misled
+from counterfoil.store.domain.answers import damage_warning
 from counterfoil.store.domain.commands import Caller, Json
 from counterfoil.store.domain.drafting import Situation
 from counterfoil.store.domain.events import EventKind
@@ -21,15 +22,15 @@ from counterfoil.store.errors import BodyDamaged
 from counterfoil.store.preparing import Preparer
 from counterfoil.store.presenting import Presenter, body_damaged, body_gone, body_shown, without_none
 from counterfoil.store.protocol import Connection, Database, Row
-from counterfoil.store.resolving import read_body
-from counterfoil.store.rows import load_operations, run_from_row
+from counterfoil.store.resolving import of_key, read_body
+from counterfoil.store.rows import run_from_row
+from counterfoil.store.standing_requests import request_standing
 from counterfoil.store.weighing import authority_shown, barriers_of
 
 __all__ = [
     "ANSWER_ROOM",
     "CONTEXT_DAMAGED",
     "Viewer",
-    "damage_warning",
     "damaged_shown",
     "history_entry",
     "keys_shown",
@@ -38,6 +39,7 @@ __all__ = [
     "safe",
     "size_of",
     "step_warnings",
+    "undo_shown",
 ]
 
 _MOST_AROUND = 1_000
@@ -126,10 +128,8 @@ class Viewer(Struct, frozen=True, kw_only=True):
             key = missing.pop()
             if key in around or key == operation.key:
                 continue
-            row = await connection.fetch_one(
-                "read_operation", {"namespace": operation.namespace, "run": operation.run, "key": key}
-            )
-            for other in await load_operations(connection, () if row is None else (row,)):
+            other = await of_key(connection, operation.namespace, operation.run, key)
+            if other is not None:
                 around[key] = other
                 missing += other.depends_on
         return tuple(around.values())
@@ -203,6 +203,15 @@ class Viewer(Struct, frozen=True, kw_only=True):
         }
         if step.outlook.next == "ask":
             entry.update(authority_shown(step.authority))
+            entry.update(
+                await request_standing(
+                    connection,
+                    operation,
+                    next_=step.outlook.next,
+                    reason=step.outlook.reason,
+                    policy=self.policy,
+                )
+            )
         if step.outlook.reason == "possible_duplicate":
             entry["duplicates"] = self.present.duplicates(step.duplicates, now)
         if step.outlook.next in ("reconcile", "ask", "begin") and operation.attempts:
@@ -214,11 +223,8 @@ class Viewer(Struct, frozen=True, kw_only=True):
             entry["checkpoint"] = await self.body(
                 connection, operation, operation.checkpoint, detail="checkpoint"
             )
-        undo = operation.terms.undo
-        if undo is not None and step.state is State.SUCCEEDED:
-            entry["undo"] = without_none(
-                {"tool": safe(undo.tool), "instructions": safe(undo.instructions), "detail": "undo"}
-            )
+        if step.state is State.SUCCEEDED:
+            entry["undo"] = undo_shown(operation)
         return without_none(entry)
 
 
@@ -252,15 +258,6 @@ def damaged_shown(operation: Operation) -> dict[str, Any]:
     )
 
 
-def damage_warning(operation: Operation) -> str:
-    """Say what is the matter with an operation whose rows cannot be read, and what to do."""
-    return (
-        f"what is on record of {operation.id} cannot be read: its effect may have happened, so do not "
-        "perform it, and keep every receipt of it; nothing can be recorded on it until a person has run "
-        "`counterfoil verify`, which tells whether its log is whole and `--repair` can make its rows anew"
-    )
-
-
 CONTEXT_DAMAGED = (
     "the context that this was made under, or a body that its authority is weighed upon, is damaged: nothing "
     "is compared with it and nothing that depends on it is permitted, until a person has run `counterfoil "
@@ -271,15 +268,20 @@ CONTEXT_DAMAGED = (
 
 def step_warnings(step: Step) -> list[str] | None:
     """Warn where what a step is weighed upon is damaged, or has nothing to undo; None where neither is so."""
-    told = [CONTEXT_DAMAGED] if step.is_unreadable else []
-    if step.outlook.reason == "unmet":
-        told += step.warnings
-    return told or None
+    return [*([CONTEXT_DAMAGED] if step.is_unreadable else ()), *step.warnings] or None
 
 
 def party_of(caller: Caller) -> Party:
     """Give whom a grant to this caller would go to."""
     return Party(principal=caller.principal, conversation=caller.conversation, connection=caller.connection)
+
+
+def undo_shown(operation: Operation) -> dict[str, Any] | None:
+    """Show how an effect is undone, where that was declared, and the detail that gives all of it."""
+    undo = operation.terms.undo
+    if undo is None:
+        return None
+    return without_none({"tool": safe(undo.tool), "instructions": safe(undo.instructions), "detail": "undo"})
 
 
 def keys_shown(keys: Sequence[str]) -> list[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from counterfoil.store.domain.context import compare_contexts
+from counterfoil.store.domain.context import Drift, compare_contexts
 from counterfoil.store.domain.granting import fact_id
 from counterfoil.store.domain.grants import (
     NO_AUTHORITY,
@@ -28,10 +28,9 @@ from counterfoil.store.domain.untrusted import safe_value
 from counterfoil.store.errors import BodyDamaged, RowDamaged
 from counterfoil.store.gaps import gap_in
 from counterfoil.store.namespace_log import grant_from_row
-from counterfoil.store.preparing import Reference
 from counterfoil.store.presenting import without_none
 from counterfoil.store.protocol import Connection
-from counterfoil.store.resolving import as_recorded, operation_or_fault, read_body
+from counterfoil.store.resolving import as_recorded, original_of, read_body
 
 __all__ = [
     "Bench",
@@ -218,8 +217,7 @@ async def barriers_of(
     )
     if operation.compensates is None or state_of(operation, now).is_settled:
         return barriers, authority
-    ref = Reference(id=operation.compensates)
-    original = await operation_or_fault(connection, operation.namespace, ref, must_exist=False)
+    original = await original_of(connection, operation.namespace, operation.compensates)
     return replace(barriers, nothing_to_undo=nothing_to_undo(original, now)), authority
 
 
@@ -244,6 +242,7 @@ async def _weighed(
     namespace = operation.namespace
     gap = await gap_in(connection, namespace, operation.run, policy.history_lost_at)
     barriers = Barriers(has_history_gap=gap(operation))
+    blocking: tuple[Drift, ...] = ()
     try:
         recorded = None if run is None else run.context
         if recorded is None and operation.newest is not None:
@@ -252,8 +251,8 @@ async def _weighed(
         today = await today_of(connection, namespace, run, operation, today, recorded=recorded_context)
         if today is not None and recorded is not None:
             drifts = compare_contexts(recorded_context, today, policy.drift)
-            is_blocked = any(drift.drift_class == "block" for drift in drifts)
-            barriers = replace(barriers, is_blocked_by_drift=is_blocked)
+            blocking = tuple(drift for drift in drifts if drift.drift_class == "block")
+            barriers = replace(barriers, is_blocked_by_drift=bool(blocking))
         if not (
             policy.requires_grant(operation.description)
             or is_out_of_attempts(operation)
@@ -282,7 +281,12 @@ async def _weighed(
             connection, bench, operation=operation.id, described=operation.description, args=args
         )
         authority = weigh(operation, facts, now=now)
-        return authority.lifted(barriers, gap_at=policy.history_lost_at), authority
+        lifted = authority.lifted(barriers, gap_at=policy.history_lost_at)
+        if lifted.is_blocked_by_drift:
+            # Whoever is asked about a change has to be told which.
+            others = tuple(drift for drift in authority.drift if drift not in blocking)
+            authority = replace(authority, drift=(*blocking, *others))
+        return lifted, authority
     except BodyDamaged:
         return Barriers(has_history_gap=barriers.has_history_gap, is_unreadable=True), NO_AUTHORITY
 

@@ -221,9 +221,26 @@ def _check_body(field: str, value: Any, limits: Limits) -> None:
 
 def _unknown(field: str, name: str, names: Iterable[str]) -> InvalidArgument:
     accepted = list(names)
-    near = difflib.get_close_matches(name, accepted, n=3, cutoff=0.6)
+    meant = _OTHER_WORDS.get(name.lower())
+    near = [meant] if meant in accepted else difflib.get_close_matches(name, accepted, n=3, cutoff=0.6)
     hint = f"did you mean {' or '.join(near)}? Accepted are " if near else "accepted are "
     return InvalidArgument(field, "is not a parameter of this tool", accepted=hint + ", ".join(accepted))
+
+
+_OTHER_WORDS = {
+    "arguments": "args",
+    "body": "payload",
+    "content": "payload",
+    "id": "operation",
+    "message_id": "external_id",
+    "operation_id": "operation",
+    "params": "args",
+    "recipient": "target",
+    "reference": "external_id",
+    "to": "target",
+    "transaction_id": "external_id",
+}
+"""What callers call a parameter whose own name is spelt nothing like it."""
 
 
 def _as_fault(model: type[BaseModel], error: ValidationError) -> Fault:

@@ -145,6 +145,7 @@ class BeginRunAnswer(Answer):
     complete: bool | None = None
     cut: bool | None = Field(None, description="the plan has more: resume_plan with next_cursor")
     next_cursor: str | None = None
+    near_runs: list[Any] | None = Field(None, description="open runs that a new one may be meant for")
 
 
 async def run(journal: Journal, arguments: BeginRunInput, caller: Caller) -> dict[str, Any]:

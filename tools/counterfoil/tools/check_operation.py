@@ -49,6 +49,7 @@ class CheckAnswer(OperationAnswer):
     waits_for: list[Any] | None = Field(None, description="keys of steps that go first")
     attempts: list[Any] | None = None
     findings: list[Any] | None = None
+    undo: dict[str, Any] | None = None
     contexts: dict[str, Any] | None = Field(None, description="of the attempts, by digest; with detail full")
     trajectory: list[Any] | None = Field(None, description="who was granted it, who brought the receipt")
     history: list[Any] | None = None

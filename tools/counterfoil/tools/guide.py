@@ -49,6 +49,10 @@ nothing counts only after `settle_until`: a request that was sent may still arri
 Evidence from the system that performed the effect: a message id, a commit hash, a transaction id. That it
 was done is a claim, not a receipt. Receipts are welcome at any time, also late ones.
 
+A receipt says that it succeeded. A check that came out red (tests, a review) did not: `record_failure` with
+`effect: none` and the report as evidence, so that nothing that depends on it goes on. What a person denied
+was never sent: the same, with `retryable: false`.
+
 ## Beginning well
 
 Say `repeat`: unsafe (doing it twice does harm; the default), keyed (the performing system drops a second

@@ -12,7 +12,15 @@ from typing import Any, NoReturn
 
 from counterfoil.store.domain.json_numbers import integer_from_text
 
-__all__ = ["DEEPEST_TEXT", "LONGEST_INTEGER", "Unreadable", "depth_of", "read_json"]
+__all__ = [
+    "DEEPEST_TEXT",
+    "LONGEST_INTEGER",
+    "LONGEST_PLAIN_INTEGER",
+    "Unreadable",
+    "depth_of",
+    "holds_long_integer",
+    "read_json",
+]
 
 DEEPEST_TEXT = 128
 """Nesting of one message: far over what a body may have (32), far under what exhausts a stack."""
@@ -20,8 +28,14 @@ DEEPEST_TEXT = 128
 LONGEST_INTEGER = 64 * 1024
 """Digits; as much as args may hold. Reading it takes some 15 ms."""
 
+LONGEST_PLAIN_INTEGER = 4_300
+"""Digits; what Python's own readers and writers take, and with them the SDK's."""
+
 _MOST_LONG_DIGITS = 512 * 1024
 """Digits in all long runs of one message; bounds what a hostile message costs to a fraction of a second."""
+
+_FIRST_LONG = 10**LONGEST_PLAIN_INTEGER
+_PLAIN_BITS = _FIRST_LONG.bit_length() - 1
 
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -86,6 +100,21 @@ def depth_of(value: Any, limit: int) -> int:
         deepest = max(deepest, depth)
         pending.extend((child, depth) for child in children)
     return deepest
+
+
+def holds_long_integer(value: Any) -> bool:
+    """Tell whether an integer of more than LONGEST_PLAIN_INTEGER digits stands anywhere in `value`."""
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, int):
+            if item.bit_length() > _PLAIN_BITS and abs(item) >= _FIRST_LONG:
+                return True
+        elif isinstance(item, dict):
+            pending.extend(item.values())
+        elif isinstance(item, list):
+            pending.extend(item)
+    return False
 
 
 def _holds_surrogate(value: Any) -> bool:

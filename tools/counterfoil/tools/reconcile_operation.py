@@ -15,9 +15,10 @@ __all__ = ["RECONCILE_OPERATION", "ReconcileInput"]
 DESCRIPTION = """\
 Call once you have looked in the performing system (as `lookup` says; finds older than `since` do \
 not count) after next: reconcile. finding performed: give the receipt fields; compensated: it was \
-undone, receipt of the undoing. Copy `as_of` from the answer that sent you to look. An empty find \
-before `settle_until` is answered wait: at `retry_at` call check_operation, look again, reconcile \
-with its `as_of`. Then begin_operation says whether to act."""
+undone, receipt of the undoing; a check found red: not_performed, no reference. Copy `as_of` from the \
+answer that sent you to look. An empty find before `settle_until` is answered wait: at `retry_at` \
+call check_operation, look again, reconcile with its `as_of`. Then begin_operation says whether to \
+act."""
 
 
 class ReconcileInput(ReceiptInput):

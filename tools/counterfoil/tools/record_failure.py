@@ -15,8 +15,9 @@ __all__ = ["RECORD_FAILURE", "FailureInput"]
 DESCRIPTION = """\
 Call when an attempt did not succeed. effect unknown: a time-out, lost connection, 5xx, or any error \
 after the request may have left; it is looked up before anything is done again. effect none: only if \
-it was refused before any effect (e.g. 422) or never sent, with `evidence` of that. In doubt: \
-unknown. Never retry by yourself: begin_operation decides."""
+it was refused before any effect (e.g. 422), never sent, denied by the person, or a check that came \
+out red, with `evidence` of that. In doubt: unknown. Never retry by yourself: begin_operation \
+decides."""
 
 
 class FailureInput(OperationInput, WritingInput):
@@ -26,7 +27,7 @@ class FailureInput(OperationInput, WritingInput):
     effect: Literal["none", "unknown"]
     error: str = Field(description="its own words")
     evidence: Object | None = Field(None, description='e.g. {"status": 422}')
-    retryable: Toggle = Field(True, description="false: pointless to try again")
+    retryable: Toggle = Field(True, description="false: pointless, or denied")
     retry_after_seconds: SecondsOrZero | None = None
 
 

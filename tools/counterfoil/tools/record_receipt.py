@@ -15,8 +15,9 @@ __all__ = ["RECORD_RECEIPT", "ReceiptArguments"]
 DESCRIPTION = """\
 Call right after the effect succeeded, also late, also if it was never begun (then with run, key, \
 action). Give `external_id`, the reference the performing system itself returned: your word that it \
-was done is no receipt and settles nothing. next: continue = taken; reconcile = unproven or \
-contradicting, look it up; ask = a person decides."""
+was done is no receipt and settles nothing. A check that came out red (tests) is no success: \
+record_failure. next: continue = taken; reconcile = unproven or contradicting, look it up; ask = a \
+person decides."""
 
 
 class ReceiptArguments(ReceiptInput):

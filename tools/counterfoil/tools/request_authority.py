@@ -89,7 +89,7 @@ def question(answer: dict[str, Any]) -> Question | None:
     lines.append(_MEANINGS[answer["reason"]])
     if "operation" not in answer:
         lines.append("This permits every operation of that action and target in this run.")
-    return Question(text="\n".join(lines), label="Permit it")
+    return Question(text="\n".join(lines), label="Permit it", request=answer["request"])
 
 
 _MEANINGS = {

@@ -26,7 +26,7 @@ class PlanInput(Input):
 
     run: str | None = None
     context: Object | None = Field(None, description="versions now, to compare")
-    include: Literal["open", "all"] = "open"
+    include: Literal["open", "all"] = Field("open", description="all: also what is done")
     limit: Count | None = None
     cursor: str | None = None
 

@@ -14,10 +14,14 @@ __all__ = ["Question", "ToolSpecification"]
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    """What a person is asked, to be answered with yes or no. `label` stands at the box to tick."""
+    """What a person is asked, to be answered with yes or no. `label` stands at the box to tick.
+
+    `request` is what the reply answers: one that comes again, once that is answered, answers nothing.
+    """
 
     text: str
     label: str
+    request: str
 
 
 class ToolSpecification(Struct, frozen=True, kw_only=True):

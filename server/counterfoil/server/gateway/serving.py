@@ -107,5 +107,6 @@ async def _serve(
             stopping=stopping,
             on_end=ending.arm,
             on_first_answer=open_journal_early,
+            is_passed_on=True,
         )
         tasks.cancel_scope.cancel()

@@ -13,17 +13,16 @@ from mcp.server.context import CallNext, HandlerResult
 from starlette.types import Scope
 
 from counterfoil.server.access import Context
+from counterfoil.tools.reading import holds_long_integer
 
 __all__ = ["body_for_sdk", "serve_as_judged"]
 
 _PARAMS = "parameters as judged"
-_SHORT_BITS = 14_000
-"""Fewer than 4,300 digits."""
 
 
 def body_for_sdk(scope: Scope, body: bytes, content: Mapping[str, Any]) -> bytes:
     """Give the body that the SDK reads: `body`, unless `content`, which it denotes, is more than it takes."""
-    if not _is_long(content):
+    if not holds_long_integer(content):
         return body
     scope.setdefault("state", {})[_PARAMS] = content.get("params")
     return json.dumps(_shortened(content)).encode()
@@ -36,23 +35,9 @@ async def serve_as_judged(ctx: Context, call_next: CallNext) -> HandlerResult:
     return await call_next(ctx if params is None else replace(ctx, params=params))
 
 
-def _is_long(content: Any) -> bool:
-    pending = [content]
-    while pending:
-        item = pending.pop()
-        if isinstance(item, int):
-            if item.bit_length() > _SHORT_BITS:
-                return True
-        elif isinstance(item, dict):
-            pending.extend(item.values())
-        elif isinstance(item, list):
-            pending.extend(item)
-    return False
-
-
 def _shortened(item: Any) -> Any:
     if isinstance(item, dict):
         return {name: _shortened(value) for name, value in item.items()}
     if isinstance(item, list):
         return [_shortened(value) for value in item]
-    return 0 if isinstance(item, int) and item.bit_length() > _SHORT_BITS else item
+    return 0 if holds_long_integer(item) else item

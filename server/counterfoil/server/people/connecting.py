@@ -75,7 +75,7 @@ def passed_on(request: Request) -> list[str]:
     ],
 )
 @click.argument("client", type=click.Choice(sorted(CLIENTS)), metavar="CLIENT")
-@click.option("--uvx", "with_uvx", is_flag=True, help="Let uvx fetch and start it.")
+@click.option("--uvx", "with_uvx", is_flag=True, help="Let uvx start it, from where this one was installed.")
 @click.option("--tools", type=click.Choice(["core", "all"]), help="Which tools this client is offered.")
 def config(request: Request, client: str, *, with_uvx: bool, tools: str | None) -> int:
     """Print the configuration by which CLIENT starts this server.

@@ -13,9 +13,9 @@ from msgspec import to_builtins
 from counterfoil.server.opener import open_from
 from counterfoil.server.people import rendering as show
 from counterfoil.server.people.output import write, write_json
-from counterfoil.server.people.request import Request
+from counterfoil.server.people.request import Request, is_nowhere
 from counterfoil.server.people.teaching import teaching_command
-from counterfoil.store.errors import Forbidden
+from counterfoil.store.errors import Forbidden, JournalUnavailable
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -58,7 +58,7 @@ _MEANINGS = {
 def copy(request: Request, *, source: str, target: str, with_key: bool, all_namespaces: bool) -> int:
     """Copy the runs of one namespace, or of all, from one journal to another, and compare the two at the end.
 
-    Both are given as for --journal: a file or a database. Where no journal is at TO, one is made.
+    Both are a file, by any path, or a database, by its URL. Where no journal is at TO, one is made.
     It may be broken off at any point and started again, and again later on: what is there is left alone, and
     a run whose log went on is gone on with. Nothing at TO is ever set back; where a run went on in both, the
     evidence is added, as by `import`. Permissions, requests, tokens and accepted gaps stay where they are.
@@ -96,6 +96,12 @@ async def _copy_all(
     asked = _one(request, source, names[0])
     if _are_one(asked.settings.place, settings.place):
         raise Forbidden("FROM and TO are one journal; nothing was copied", fix="name another place as TO")
+    place = asked.settings.journal_path
+    if place is not None and is_nowhere(place):
+        raise JournalUnavailable(
+            f"there is no journal at {place}, which is FROM; nothing was copied to {settings.place}",
+            fix="name the file or the database whose runs are to be copied as FROM",
+        )
     async with asked.journal() as theirs:
         there = await theirs.keeper.namespaces()
         if is_all:

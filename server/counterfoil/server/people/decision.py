@@ -45,7 +45,7 @@ _MEANINGS = {
 
 _CLAIM = (
     "counterfoil: no terminal and no operator's secret, so nobody was shown to be a person: "
-    "this is kept as an agent's claim"
+    "this counts as an agent's word"
 )
 
 

@@ -34,9 +34,12 @@ _VARIABLES = ("COUNTERFOIL_CONVERSATION", "COUNTERFOIL_RUN", "COUNTERFOIL_KEY", 
 """Variables that are read and are no settings."""
 
 _MAKING_A_SECRET = (
-    "none is configured. To make one:  umask 077; openssl rand -hex 32 > FILE  by who keeps it, then "
-    "put  secret_sha256 = \"…\"  with the sum of  tr -d '\\n' < FILE | sha256sum  under [operator] into "
-    f"counterfoil.toml, and name FILE by {SECRET_FILE_VARIABLE}"
+    "none is configured: a person answers at a terminal. To make one, whoever keeps it runs\n"
+    "  umask 077; openssl rand -hex 32 > operator.secret\n"
+    "  tr -d '\\n' < operator.secret | sha256sum | cut -c 1-64\n"
+    "The second prints what stands in counterfoil.toml, below a line [operator], as\n"
+    '  secret_sha256 = "…"\n'
+    f"Commands are told of the secret by {SECRET_FILE_VARIABLE}=operator.secret"
 )
 
 
@@ -84,7 +87,7 @@ def doctor(request: Request) -> int:
         return code
     parts: list[Any] = [Text("Program", "bold"), show.indented(show.facts(program.items())), Text("")]
     parts += [Text("Settings", "bold"), _settings(origins(settings, request.flags, os.environ)), Text("")]
-    parts += [Text("Operator's secret", "bold"), show.indented(show.plain(operator)), Text("")]
+    parts += [Text("Operator's secret", "bold"), show.indented(show.lines(*operator.split("\n"))), Text("")]
     if probes:
         parts += [Text("Probes", "bold"), _probes_shown(probes), Text("")]
     if fault is not None:

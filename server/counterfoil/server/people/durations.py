@@ -7,7 +7,7 @@ import re
 
 import click
 
-__all__ = ["age", "duration"]
+__all__ = ["age", "duration", "in_words"]
 
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
 
@@ -28,6 +28,14 @@ def age(text: str) -> float:
         click.BadParameter: it is none of these, or none at all.
     """
     return _seconds(text, r"(\d{1,6})([hdw])", otherwise="no age: 48h, 90d or 12w")
+
+
+def in_words(duration_seconds: float) -> str:
+    """Say a duration whole, in the largest unit that it is a multiple of: `7 d`, `90 min`, `1.5 s`."""
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if duration_seconds % length == 0:
+            return f"{duration_seconds / length:g} {unit}"
+    return f"{duration_seconds:g} s"
 
 
 def _seconds(text: str, pattern: str, *, otherwise: str) -> float:

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import click
 from msgspec.structs import replace
+from rich.text import Text
 
 from counterfoil.server.people import rendering as show
 from counterfoil.server.people.advice import advice
-from counterfoil.server.people.durations import duration
+from counterfoil.server.people.durations import duration, in_words
+from counterfoil.server.people.operation_page import differences
 from counterfoil.server.people.output import as_json_text, tell, write, write_json
 from counterfoil.server.people.person import (
     SECRET_FILE_VARIABLE,
@@ -183,11 +185,16 @@ def _question(shown: Mapping[str, Any], command: GrantAuthority) -> str:
         ),
         *((name, shown[name]) for name in ("run", "key", "operation", "state") if name in shown),
         ("next", f"{shown['next']}: {shown['reason']}" if "next" in shown else None),
+        ("differs", differences(shown)),
         ("asked by", shown.get("request", {}).get("asked_by")),
         ("its words", shown.get("request", {}).get("why")),
         ("only if", ", ".join(command.constraints) or None),
     ]
-    facts = [(name, show.plain(value)) for name, value in pairs if value is not None]
+    facts = [
+        (name, value if isinstance(value, Text) else show.plain(value))
+        for name, value in pairs
+        if value is not None
+    ]
     breadth = (
         "You are about to permit this operation, as it is shown here."
         if "operation" in shown
@@ -196,7 +203,9 @@ def _question(shown: Mapping[str, Any], command: GrantAuthority) -> str:
     confirm = "the operation's key or id, or the request's id" if "operation" in shown else "the request's id"
     if command.request is None and "operation" not in shown:
         confirm = "the pattern of the action"
-    end = command.expires_at or (f"{command.lasts_seconds:g} s from now" if command.lasts_seconds else None)
+    end = command.expires_at or (
+        f"{in_words(command.lasts_seconds)} from now" if command.lasts_seconds else None
+    )
     uses = (
         "any number of operations"
         if command.max_uses is None
@@ -215,10 +224,22 @@ def _pairs(line: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return [
         (
             name.replace("_", " "),
-            show.plain(value if isinstance(value, str | int) else as_json_text(value, compact=True)),
+            _in_words(name, value),
         )
         for name, value in line.items()
     ]
+
+
+def _in_words(name: str, value: Any) -> Text:
+    match value:
+        case str() if name.endswith("_at") or name == "not_before":
+            return show.plain(show.moment(value))
+        case str() | int():
+            return show.plain(value)
+        case [*items] if all(isinstance(item, str) for item in items):
+            return show.plain(", ".join(items))
+        case _:
+            return show.plain(as_json_text(value, compact=True))
 
 
 def _say(answer: Mapping[str, Any]) -> None:

@@ -36,7 +36,7 @@ _CLIENT = click.Choice(sorted(TARGETS))
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @click.option("--no-hooks", is_flag=True, help="Install the server and the skill only.")
 @click.option("--agent", "agents", multiple=True, metavar="ID", help="Letta Code: an agent to connect.")
-@click.option("--uvx", "with_uvx", is_flag=True, help="Let uvx fetch and start it.")
+@click.option("--uvx", "with_uvx", is_flag=True, help="Let uvx start it, from where this one was installed.")
 @click.option("--tools", type=click.Choice(["core", "all"]), help="Which tools this client is offered.")
 def install(
     request: Request,

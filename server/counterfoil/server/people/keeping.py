@@ -60,7 +60,7 @@ def backup(request: Request, file: Path) -> int:
                     [
                         ("backup", show.plain(str(target))),
                         ("size", show.plain(show.size(made.size_bytes))),
-                        ("as of", show.plain(rfc3339(made.backed_up_at))),
+                        ("as of", show.plain(show.moment(rfc3339(made.backed_up_at)))),
                     ]
                 )
             )

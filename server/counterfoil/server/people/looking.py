@@ -1,6 +1,7 @@
 """Looks into the journal: `runs`, `plan`, `show`, `find`."""
 
 import shlex
+from collections.abc import Iterable
 from typing import Any
 
 import anyio
@@ -11,7 +12,7 @@ from counterfoil.server.people import rendering as show_
 from counterfoil.server.people.advice import advice
 from counterfoil.server.people.gaps import Gap, gap_of, gap_words
 from counterfoil.server.people.gathering import owners_of, whole_operation, whole_plan, whole_runs
-from counterfoil.server.people.operation_page import operation_page
+from counterfoil.server.people.operation_page import differences, operation_page
 from counterfoil.server.people.output import write, write_json
 from counterfoil.server.people.request import Request, operation_ref
 from counterfoil.server.people.teaching import teaching_command
@@ -45,7 +46,7 @@ def runs(request: Request, *, every: bool, limit: int) -> int:
         (
             show_.plain(run["run"]),
             show_.counts(run["counts"]),
-            show_.plain(f"{run.get('finished_as') or 'open'}, {show_.moment(run['touched_at'])}"),
+            show_.lines(f"{run.get('finished_as') or 'open'},", show_.moment(run["touched_at"])),
         )
         for run in answer["runs"]
     ]
@@ -105,10 +106,11 @@ def plan(request: Request, run: str, *, every: bool) -> int:
     if answer["steps"]:
         parts += [_steps(answer["steps"]), Text("")]
         verbs = dict.fromkeys((step["next"], step["reason"]) for step in answer["steps"])
-        parts += [
-            Text.assemble(show_.plain(f"{next_}, {reason}: ", "bold"), show_.plain(advice(next_, reason)))
-            for next_, reason in verbs
-        ]
+        for next_, reason in verbs:
+            parts.append(
+                Text.assemble(show_.plain(f"{next_}, {reason}: ", "bold"), show_.plain(advice(next_, reason)))
+            )
+            parts += _changes(step for step in answer["steps"] if step["reason"] == reason)
     elif code == 0:
         parts.append(Text("Nothing is open. `--all` lists what is settled."))
     write(show_.rendered(*parts))
@@ -140,6 +142,15 @@ def _standing(answer: dict[str, Any]) -> list[Any]:
     return lines
 
 
+def _changes(steps: Iterable[dict[str, Any]]) -> list[Any]:
+    """Say of each step what differs from the context on record, where it is named."""
+    return [
+        show_.indented(Text.assemble(show_.plain(step["key"]), ": ", told))
+        for step in steps
+        if (told := differences(step)) is not None
+    ]
+
+
 def _warnings(steps: list[dict[str, Any]]) -> list[Any]:
     """Give what the steps warn of, each warning once."""
     told = dict.fromkeys(warning for step in steps for warning in step.get("warnings", ()))
@@ -149,23 +160,31 @@ def _warnings(steps: list[dict[str, Any]]) -> list[Any]:
 def _steps(steps: list[dict[str, Any]]) -> Any:
     return show_.table(
         "next",
-        "state",
+        "state, age",
         show_.OPERATION,
         "action, target",
-        "age",
         rows=[
             (
                 Text.assemble(show_.verb(step["next"]), "\n", show_.plain(step["reason"], "bright_black")),
-                show_.state(step["state"]),
+                Text.assemble(
+                    show_.state(step["state"]),
+                    "\n",
+                    show_.plain(show_.age(step["age_seconds"]), "bright_black"),
+                ),
                 show_.name_and_id(step["key"], step["operation"]),
                 _what(step),
-                show_.age(step["age_seconds"]),
             )
             for step in steps
         ],
-        narrow=["state", "age"],
+        narrow=["next", "state, age"],
         whole=[show_.OPERATION],
     )
+
+
+def _day_and_time(rfc3339: str | None) -> list[Text]:
+    """Give a time as two lines, which a narrow column holds; none where it is not known."""
+    shown = show_.moment(rfc3339)
+    return [] if shown is None else [show_.plain(part, "bright_black") for part in shown.split(" ")]
 
 
 def _what(step: dict[str, Any]) -> Text:
@@ -276,7 +295,7 @@ def find(
         return 0
     rows = [
         (
-            show_.state(step["state"]),
+            Text("\n").join([show_.state(step["state"]), *_day_and_time(step.get("changed_at"))]),
             show_.name_and_id(step["key"], step["operation"], run=step["run"]),
             _what(step),
         )
@@ -285,7 +304,9 @@ def find(
     names = f"run, {show_.OPERATION}"
     write(
         show_.rendered(
-            show_.table("state", names, "action, target", rows=rows, narrow=["state"], whole=[names]),
+            show_.table(
+                "state, when", names, "action, target", rows=rows, narrow=["state, when"], whole=[names]
+            ),
             *_warnings(found[:limit]),
         )
     )

@@ -1,5 +1,6 @@
 """Lays out one operation for a person: what it is, where it stands, and what led there."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,9 +9,10 @@ from rich.text import Text
 
 from counterfoil.server.people import rendering as show
 from counterfoil.server.people.advice import advice_on
+from counterfoil.server.people.output import as_json_text
 from counterfoil.store.domain.model import State
 
-__all__ = ["operation_page", "summary", "what", "who"]
+__all__ = ["differences", "operation_page", "summary", "what", "who"]
 
 _BODY_SHOWN = 600
 """Characters of a body on the page; `--json` gives it whole."""
@@ -30,6 +32,10 @@ _FOR_PROGRAMS = (
 )
 """What an event's line says already, or what only programs read."""
 
+_DIGEST = re.compile(r"(v\d+:)?sha256:[0-9a-f]{64}")
+"""What an event names by its digest alone is for programs as well."""
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$")
 _SPOKEN_OF = ("lookup", "undo")
 _HOW = ("probe", "tool", "instructions")
 
@@ -74,6 +80,7 @@ def summary(answer: Mapping[str, Any], *, is_advised: bool = True) -> Renderable
             ),
             ("next", Text.assemble(show.verb(answer["next"]), ": ", show.plain(answer["reason"]))),
             ("", show.plain(advice_on(answer)) if is_advised else None),
+            ("differs", differences(answer)),
             ("looks like", _optional(_duplicates(answer))),
             *(("", show.plain(warning, "red")) for warning in answer.get("warnings", ())),
             ("retry at", _optional(show.moment(answer.get("retry_at")))),
@@ -103,6 +110,20 @@ def _duplicates(answer: Mapping[str, Any]) -> str | None:
         if "operation" in one
     ]
     return "; ".join(named) or None
+
+
+def differences(answer: Mapping[str, Any]) -> Text | None:
+    """Say which parts of the context differ from what is on record, one a line; None where none is named."""
+    told = [
+        f"{one['component']}: {_in_short(one['recorded'])} then, {_in_short(one['given'])} now"
+        for one in answer.get("drift", ())
+        if "component" in one
+    ]
+    return show.lines(*told) if told else None
+
+
+def _in_short(value: Any) -> str:
+    return value if isinstance(value, str) else as_json_text(value, compact=True)
 
 
 def _optional(value: Any) -> Text | None:
@@ -169,21 +190,20 @@ def _history(answer: Mapping[str, Any]) -> RenderableType | None:
         {
             "#": lambda entry: show.plain(entry["seq"]),
             "at": lambda entry: show.plain(show.moment(entry["at"])),
-            "event": lambda entry: show.plain(entry["event"]),
+            "event, by": lambda entry: show.lines(entry["event"], who(entry["caller"])),
             "what": lambda entry: show.plain(what(entry)),
-            "by": lambda entry: show.plain(who(entry["caller"])),
         },
     )
 
 
 def what(event: Mapping[str, Any]) -> str:
     """Say in one line what an event's data are, as far as they are short and for people."""
-    told = [
+    told = ", ".join(
         text
         for name, value in event["data"].items()
         if name not in _FOR_PROGRAMS and (text := _told(name, value))
-    ]
-    return ", ".join(told)[:_DATA_SHOWN]
+    )
+    return told if len(told) <= _DATA_SHOWN else f"{told[: _DATA_SHOWN - 2]} …"
 
 
 def _told(name: str, value: Any) -> str | None:
@@ -193,6 +213,10 @@ def _told(name: str, value: Any) -> str | None:
             return None
         case float():
             return f"{name} {value:g}"
+        case str() if _DIGEST.fullmatch(value):
+            return None
+        case str() if _TIME.match(value):
+            return f"{name} {show.moment(value)}"
         case str() | int():
             return f"{name} {value}"
         case [*items] if items and all(isinstance(item, str | int) for item in items):
@@ -215,7 +239,9 @@ def _rows(entries: Any, columns: Mapping[str, Any]) -> RenderableType | None:
     if not entries:
         return None
     rows = [[give(entry) for give in columns.values()] for entry in entries]
-    return show.table(*columns, rows=rows, narrow=["#", "outcome"], whole=["reference"], indent=show.INDENT)
+    return show.table(
+        *columns, rows=rows, narrow=["#", "at", "outcome"], whole=["reference"], indent=show.INDENT
+    )
 
 
 def _body(name: str, body: Mapping[str, Any]) -> RenderableType:

@@ -4,6 +4,7 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -17,7 +18,7 @@ from counterfoil.store.errors import InvalidArgument, JournalUnavailable
 if TYPE_CHECKING:
     from counterfoil.store.journal import Journal
 
-__all__ = ["Request", "operation_ref"]
+__all__ = ["Request", "is_nowhere", "operation_ref"]
 
 
 class Request(Struct, kw_only=True, dict=True):
@@ -47,8 +48,7 @@ class Request(Struct, kw_only=True, dict=True):
             JournalUnavailable, UnsupportedVersion: it is not there, or cannot be used.
         """
         path = self.settings.journal_path
-        # Where only its side files are left, opening it says so.
-        if path is not None and not path.exists() and not any(path.parent.glob(f"{path.name}-*")):
+        if path is not None and is_nowhere(path):
             raise JournalUnavailable(
                 f"there is no journal at {path} yet",
                 fix="a server makes it when a client first calls a tool (`counterfoil install CLIENT` "
@@ -73,6 +73,11 @@ class Request(Struct, kw_only=True, dict=True):
             traceparent=self.settings.traceparent,
             is_person=is_person,
         )
+
+
+def is_nowhere(path: Path) -> bool:
+    """Tell whether no journal is at `path`; where only its side files are left, opening it says so."""
+    return not path.exists() and not any(path.parent.glob(f"{path.name}-*"))
 
 
 def operation_ref(words: tuple[str, ...]) -> OperationRef:

@@ -160,7 +160,7 @@ def _tell_restored(request: Request, restored: "Restored") -> int:
         show.facts(
             [
                 ("journal", show.plain(restored.path)),
-                ("as of", show.plain(rfc3339(restored.backed_up_at))),
+                ("as of", show.plain(show.moment(rfc3339(restored.backed_up_at)))),
                 ("holds", show.plain(_held(restored))),
                 *(("moved", show.plain(name)) for name in restored.moved),
             ]
@@ -209,7 +209,11 @@ def _accept(request: Request, run: str | None, *, secret: str | None) -> int:
         )
     else:
         said = "accepted" if accepted.is_new else "was accepted before"
-        write(show.rendered(show.plain(f"The gap of {rfc3339(accepted.restored_at)} {said} for {meant}.")))
+        write(
+            show.rendered(
+                show.plain(f"The gap of {show.moment(rfc3339(accepted.restored_at))} {said} for {meant}.")
+            )
+        )
     return 0
 
 

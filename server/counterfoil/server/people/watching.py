@@ -101,9 +101,9 @@ def _say_each(request: Request, events: Iterable[Event]) -> None:
 
 
 def _say(events: Iterable[Event], *, nothing: str = "Nothing has been recorded yet.") -> None:
-    lines = [_line(event) for event in events]
+    lines = [(show.moment(event["at"]) or "", _line(event)) for event in events]
     if lines:
-        write(show.rendered(*lines))
+        write(show.rendered(show.facts(lines)))
     elif nothing:
         write(nothing)
 
@@ -111,13 +111,10 @@ def _say(events: Iterable[Event], *, nothing: str = "Nothing has been recorded y
 def _line(event: Event) -> Text:
     data = what(event)
     return Text.assemble(
-        show.plain(show.moment(event["at"]), "bright_black"),
-        "  ",
         show.plain(event["event"], "bold"),
         "  ",
         show.plain(event["run"]),
-        "  ",
-        show.plain(event["operation"], "bright_black"),
+        *(("  ", show.plain(event["operation"], "bright_black")) if event["operation"] else ()),
         "  ",
         show.plain(who(event["caller"])),
         *(("  ", show.plain(data, "bright_black")) if data else ()),

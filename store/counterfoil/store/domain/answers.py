@@ -13,11 +13,20 @@ from counterfoil.store.domain.model import Finding, Operation, State
 
 __all__ = [
     "FINDING_KEPT",
+    "FOUND",
     "GUIDANCE",
     "HOLD_ENDED",
+    "NO_ATTEMPT_LEFT",
+    "NOBODY_ASKED",
+    "NOTHING_OPEN",
     "NOT_HELD",
+    "PERMITTED",
+    "REQUESTED",
+    "RUNS_LISTED",
+    "RUN_OVER",
     "TWIN_IN_QUESTION",
     "Verdict",
+    "damage_warning",
     "guidance_for",
     "skip_reason",
 ]
@@ -26,19 +35,55 @@ RECORDED: Mapping[State, str] = {
     State.PLANNED: "Recorded. Nothing was attempted yet: begin_operation when it is to be done.",
     State.IN_PROGRESS: "Recorded. The attempt goes on; record its receipt or failure when it ends.",
     State.IN_DOUBT: "Recorded. Whether it happened is still open: look it up later and reconcile_operation.",
-    State.FAILED: "Recorded: no attempt had an effect. If it is still wanted, call begin_operation again.",
+    State.FAILED: "Recorded: no attempt had an effect. If it is still wanted, call begin_operation again, at "
+    "retry_at where that is given.",
     State.SUCCEEDED: "Recorded: it is done. Go on with the next step.",
 }
 """What to do after `continue: recorded`, by the state that it led to."""
 
+NO_ATTEMPT_LEFT = (
+    "Recorded: no attempt had an effect, and none is left or this failure was final: unless a person has "
+    "permitted one more, begin_operation answers ask. If it was denied or is not wanted any more, give it "
+    "up: close_operation as cancelled, where that tool is offered."
+)
 HOLD_ENDED = (
     "The hold is over: whoever calls begin_run next has the run. Live attempts go on; "
     "`counterfoil reconcile --end-lease` ends one."
+)
+RUNS_LISTED = (
+    "Choose the run that you work on and call resume_plan with it; nothing here lets you act. One that is "
+    "missing is over (`include: all` shows it) or was begun under another name."
+)
+NOTHING_OPEN = (
+    "Nothing is open in this run (resume_plan with `include: all` shows what is settled). Begin further "
+    "effects with begin_operation; where the work is over, call finish_run, if that tool is offered."
+)
+RUN_OVER = (
+    "This run is finished and nothing in it is open: nothing new is begun in it. One that finished as failed "
+    "is taken up again by begin_run, where that tool is offered; otherwise tell the person."
+)
+FOUND = (
+    "Operations of any run as they stand now; nothing here lets you act. Each one's next says what comes, "
+    "and begin_operation decides."
 )
 NOT_HELD = "Nobody holds this run: nothing was changed."
 FINDING_KEPT = (
     "The receipt is on file already; the finding is kept beside it, and the state is unchanged. Go on."
 )
+NOBODY_ASKED = (
+    "Nobody was asked, as nothing that is known here needs a person's permission: this is nobody's yes. If "
+    "your own instructions want one, ask the person yourself; else call begin_operation, which decides."
+)
+PERMITTED = "A permission for it is on file: call begin_operation, which decides."
+REQUESTED: Mapping[str, str] = {
+    "waiting": "The request waits for a person: do not perform it, and never grant it yourself. Tell them, "
+    "once, what `how` says; when they have permitted it, begin_operation says so.",
+    "declined": "A person was asked and has not permitted it: do not perform it. Asking again asks nobody; "
+    "they can still permit it as `how` says. Where it is given up, close_operation as cancelled, if that "
+    "tool is offered.",
+}
+"""What to do about a request for a permission, by its state."""
+
 TWIN_IN_QUESTION = (
     "This very effect is on file under another key, and whether it happened is in question: do not perform "
     "it. No distinct_from sets it aside: use that key (see duplicates), and reconcile it first."
@@ -72,6 +117,15 @@ def skip_reason(state: State) -> str:
     return "already_succeeded" if state is State.SUCCEEDED else state.value
 
 
+def damage_warning(operation: Operation) -> str:
+    """Say what is the matter with an operation whose rows cannot be read, and what to do."""
+    return (
+        f"what is on record of {operation.id} cannot be read: its effect may have happened, so do not "
+        "perform it, and keep every receipt of it; nothing can be recorded on it until a person has run "
+        "`counterfoil verify`, which tells whether its log is whole and `--repair` can make its rows anew"
+    )
+
+
 _PERFORM = (
     "Perform the effect now, once, before send_before, with this idempotency_key where the system takes "
     "one; then call record_receipt with this attempt. If you cannot tell how it ended: record_failure, "
@@ -93,8 +147,8 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
     (
         "begin",
         "first_attempt",
-    ): "Not started: call begin_operation with the recorded action, target, args and "
-    "payload (check_operation with detail args and payload gives them); it decides.",
+    ): "Not started: call begin_operation with what is recorded of it (check_operation with detail args and "
+    "payload gives these) and your own choice of what is not; it decides.",
     ("begin", "retry_after_failure"): "It had no effect so far: to try again call begin_operation with "
     "the recorded action, target, args and payload (check_operation with detail args and payload).",
     ("begin", "repeat_safe"): "Unknown, but safe to repeat: call begin_operation with the recorded action, "
@@ -126,8 +180,8 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
     ("wait", "dependency"): "Another step goes first (see waits_for): do not perform this one yet; begin it "
     "once that has succeeded.",
     ("wait", "backoff"): "The last failure asked for a pause: begin again at retry_at.",
-    ("wait", "run_held"): "Another live session works on this run: ask again at retry_at. If that session is "
-    "gone, a person can end its hold (counterfoil release).",
+    ("wait", "run_held"): "Another live session works on this run: leave its steps to it, and ask again at "
+    "retry_at. If that session is gone, a person can end its hold (counterfoil release).",
     (
         "reconcile",
         "in_doubt",
@@ -155,8 +209,8 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
         "ask",
         "authority_required",
     ): "A person must permit this first: do not perform it, and never grant it yourself. Tell them, once, by "
-    "request_authority where that tool is offered; a request that waits or was declined is not made again: "
-    "they permit it with `counterfoil grant`.",
+    "request_authority where that tool is offered; a request that waits or was declined (request_state) is "
+    "not made again: they permit it with `counterfoil grant`.",
     (
         "ask",
         "authority_expired",
@@ -172,8 +226,9 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
     (
         "ask",
         "attempts_exhausted",
-    ): "No attempt is left, or the failure was final: do not perform it. A person may permit one more: tell "
-    "them, once, by request_authority where that tool is offered; `counterfoil grant` permits it.",
+    ): "No attempt is left, or the failure was final: do not perform it. If a person said no to it, leave it "
+    "at that; else they may permit one more: tell them, once, by request_authority where that tool is "
+    "offered; `counterfoil grant` permits it, `counterfoil close` gives it up.",
     (
         "ask",
         "history_gap",
@@ -183,7 +238,8 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
         "ask",
         "disputed",
     ): "Two effects, or findings that contradict each other, are on file: do not perform it; "
-    "a person must decide (counterfoil reconcile).",
+    "a person must decide (counterfoil reconcile). If one of them is a mistake of yours, tell them which: "
+    "nothing on file is taken back.",
     (
         "ask",
         "unresolved",
@@ -207,9 +263,11 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
         "stop",
         "run_finished",
     ): "The run is finished: nothing new is begun in it, so do not perform it. One that "
-    "finished as failed is taken up again by begin_run; otherwise tell the person.",
+    "finished as failed is taken up again by begin_run, where that tool is offered; otherwise tell the "
+    "person.",
     ("stop", "unmet"): "What this call presupposes does not hold: nothing was changed, and do not perform "
-    "what it was for. warnings, unmet and unmet_criteria say what is missing.",
+    "what it was for. warnings, unmet and unmet_criteria say what is missing, or what to do instead: settle "
+    "that before you call again.",
     ("continue", "recorded"): "Recorded. Go on according to state.",
     ("continue", "duplicate"): "Already on file: nothing changed. Go on.",
     ("continue", "claimed"): "Kept as a claim beside what is on record; the state is unchanged.",

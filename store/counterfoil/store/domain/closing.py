@@ -35,7 +35,8 @@ def decide_close(operation: Operation, given: CloseFacts, situation: Situation) 
         row += "_by_a_person"
     elif given.outcome is State.TIMED_OUT and state is State.IN_PROGRESS and is_holder:
         row += "_by_its_holder"
-    if _takes_effect(row, state, has_live=live is not None):
+    takes_effect = _takes_effect(row, state, has_live=live is not None)
+    if takes_effect:
         if state is State.DISPUTED:
             draft.add(EventKind.DISPUTE_CLOSED, by="person")
         draft.add(
@@ -46,7 +47,8 @@ def decide_close(operation: Operation, given: CloseFacts, situation: Situation) 
         )
     elif state is State.DISPUTED and situation.is_person:
         return draft.answer("wait", "lease_held")
-    return draft.verdict(Command.CLOSE, row, warnings=_instead(operation, given.outcome, state))
+    instead = () if takes_effect else _instead(operation, given.outcome, state)
+    return draft.verdict(Command.CLOSE, row, warnings=instead)
 
 
 def _instead(operation: Operation, outcome: State, state: State) -> tuple[str, ...]:
@@ -58,6 +60,11 @@ def _instead(operation: Operation, outcome: State, state: State) -> tuple[str, .
         )
     if state is State.PLANNED and outcome is State.TIMED_OUT:
         return ("what was never attempted cannot time out: close it as cancelled",)
+    if state is State.IN_DOUBT and outcome is State.CANCELLED:
+        return (
+            "it was not closed, as it may have happened: look it up and reconcile, or close it as timed_out "
+            "to stop waiting for it",
+        )
     return ()
 
 

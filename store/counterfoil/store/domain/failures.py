@@ -11,8 +11,9 @@ from counterfoil.store.domain.drafting import Draft, Situation
 from counterfoil.store.domain.events import EventKind
 from counterfoil.store.domain.instants import micros
 from counterfoil.store.domain.model import Attempt, Operation, Outcome, State
+from counterfoil.store.domain.outlook import attempts_used_up
 from counterfoil.store.domain.patterns import lazy_pattern
-from counterfoil.store.domain.states import unknown_attempts
+from counterfoil.store.domain.states import is_repeatable, unknown_attempts
 from counterfoil.store.domain.table import Command
 
 __all__ = ["FailureFacts", "decide_failure", "is_evidence_of_no_effect"]
@@ -102,6 +103,13 @@ def decide_failure(operation: Operation, given: FailureFacts, situation: Situati
     if draft.before in (State.IN_PROGRESS, State.IN_DOUBT, State.DISPUTED):
         _end(draft, given, newest, Outcome.UNKNOWN)
     warnings = () if given.effect == "unknown" else _if_open(draft, _NO_EVIDENCE)
+    after = draft.operation
+    if (
+        draft.state is State.IN_DOUBT
+        and is_repeatable(after, draft.now, situation.policy)
+        and not attempts_used_up(after)
+    ):
+        warnings += (_MAY_BE_REPEATED,)
     return draft.verdict(Command.FAILURE, row, warnings=warnings)
 
 
@@ -111,7 +119,13 @@ _NOT_ITS_HOLDER = (
 )
 _NO_EVIDENCE = (
     "effect none is taken as unknown: it counts only with evidence that the request was refused before any "
-    "effect or never sent; a status of 5xx is none, nor is 408, 409, 425 or 429 on any attempt but the first"
+    "effect or never sent; an HTTP status of 5xx is no such evidence, nor is 408, 409, 425 or 429 on any "
+    "attempt but the first. If you have it, call record_failure again with it (the code of another protocol "
+    "under another name than status)"
+)
+_MAY_BE_REPEATED = (
+    "this may be repeated although it is in doubt (see repeat_until, or repeat safe): begin_operation "
+    "decides, and nothing has to be waited for"
 )
 
 

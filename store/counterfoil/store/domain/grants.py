@@ -25,6 +25,7 @@ from counterfoil.store.domain.patterns import lazy_pattern, matches_glob
 from counterfoil.store.errors import InvalidArgument
 
 __all__ = [
+    "GRANTABLE",
     "NO_AUTHORITY",
     "Authority",
     "AuthorityFacts",
@@ -41,6 +42,9 @@ __all__ = [
     "permits",
     "weigh",
 ]
+
+GRANTABLE = ("authority_required", "authority_expired", "drift", "attempts_exhausted", "history_gap")
+"""What a person's grant for an operation answers: reasons of `ask`."""
 
 _CONSTRAINT = lazy_pattern(r"(args(?:\.[^\s.=<]+)+)\s*(==|<=)\s*(\S.*)", re.DOTALL)
 _CONSTRAINT_FORM = 'args.MEMBER == VALUE or args.MEMBER <= NUMBER, VALUE as JSON: args.currency == "EUR"'
@@ -201,7 +205,7 @@ class Authority(Struct, frozen=True, kw_only=True):
     """What came of looking: the grant that an attempt would be made under, and what it lifts.
 
     `reason` is that of the `ask`, None where nothing stands in the way. `drift` names both values where a
-    grant was given under another policy.
+    grant was given under another policy, or where a changed part of the context blocks.
     """
 
     reason: str | None = None

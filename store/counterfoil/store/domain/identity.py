@@ -8,7 +8,7 @@ from typing import Final
 
 from counterfoil.store.domain.patterns import lazy_pattern
 
-__all__ = ["idempotency_key", "is_operation_id", "kind_of_id", "operation_id"]
+__all__ = ["KINDS_OF_KEYS", "idempotency_key", "is_operation_id", "kind_of_id", "operation_id"]
 
 _OPERATION_TAG: Final = "counterfoil.operation.v1"
 _ID_CHARACTERS: Final = 20  # 100 bits: no two of 10 ** 12 operations meet but with a chance of 1 in 10 ** 6
@@ -46,6 +46,11 @@ def is_operation_id(text: str) -> bool:
     return _OPERATION_ID.fullmatch(text) is not None
 
 
+_KEY: Final = "an operation's key"
+_NAME: Final = "a name, perhaps of a run or a key"
+KINDS_OF_KEYS: Final = frozenset((_KEY, _NAME))
+"""What `kind_of_id` says of a text that may be the key of an operation."""
+
 _KINDS: Final = tuple(
     (lazy_pattern(form, re.IGNORECASE), kind)
     for form, kind in (
@@ -80,7 +85,7 @@ _KINDS: Final = tuple(
             r"(?:[a-z]{1,4}|cus|sub|evt|msg)_[a-z0-9]{10,100}",
             "an id of another system, such as a receipt's external_id",
         ),
-        (r"[^:\s]{1,200}:.{1,200}", "an operation's key"),
+        (r"[^:\s]{1,200}:.{1,200}", _KEY),
         (r"[^/]{1,200}/.{1,200}", "a run's name"),
     )
 )
@@ -98,4 +103,4 @@ def kind_of_id(text: str) -> str:
     for form, kind in _KINDS:
         if form.fullmatch(trimmed[:2_100]):
             return kind
-    return "a name, perhaps of a run or a key"
+    return _NAME

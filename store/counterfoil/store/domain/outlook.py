@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from counterfoil.store.domain.answers import skip_reason
+from counterfoil.store.domain.answers import damage_warning, skip_reason
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.model import Operation, Party, Repeat, Run, State
 from counterfoil.store.domain.states import Policy, is_repeatable, is_unresolved, live_attempt, state_of
@@ -179,6 +179,8 @@ def nothing_to_undo(original: Operation | None, now: Instant) -> tuple[str, ...]
     """Say why an undoing has nothing to undo, or not yet; nothing where it has."""
     if original is None:
         return ("what compensates names is not on record",)
+    if original.is_damaged:
+        return (damage_warning(original),)
     state = state_of(original, now)
     if state is State.SUCCEEDED:
         return ()

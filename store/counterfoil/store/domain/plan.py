@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from counterfoil.store.domain.answers import damage_warning
 from counterfoil.store.domain.grants import NO_AUTHORITY, Authority
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.lookalikes import Lookalike, Suspects
@@ -14,6 +15,8 @@ from counterfoil.store.domain.states import Policy, state_of
 __all__ = ["Step", "make_steps"]
 
 _RANKS = {"reconcile": 0, "ask": 1, "begin": 2, "stop": 2, "wait": 3, "skip": 4}
+_MOST_TOLD = 5
+"""Steps that go first of which a step says that they cannot be read."""
 
 
 class Step(Struct, frozen=True, kw_only=True):
@@ -21,7 +24,7 @@ class Step(Struct, frozen=True, kw_only=True):
 
     `duplicates` are what it may be a second one of, where that stops it. `is_unreadable`: the context that
     it was made under, or what its authority is weighed upon, is damaged. `warnings` say why there is
-    nothing to undo.
+    nothing to undo, or what of the steps that go first cannot be read.
     """
 
     operation: Operation
@@ -68,30 +71,41 @@ def make_steps(
         for operation in operations
     }
     barred = {operation.id: barriers(operation) for operation in operations}
+    outlooks = {
+        operation.id: outlook(
+            operation,
+            now=now,
+            policy=policy,
+            run=run,
+            dependencies=by_key,
+            can_reproduce=not (
+                operation.description.args_redacted
+                or operation.description.payload_redacted
+                or operation.pruned_at is not None
+            ),
+            barriers=barred[operation.id],
+            party=party,
+            is_possible_duplicate=bool(arrived[operation.id]),
+        )
+        for operation in operations
+    }
     steps = [
         Step(
             operation=operation,
             state=state_of(operation, now),
-            outlook=outlook(
-                operation,
-                now=now,
-                policy=policy,
-                run=run,
-                dependencies=by_key,
-                can_reproduce=not (
-                    operation.description.args_redacted
-                    or operation.description.payload_redacted
-                    or operation.pruned_at is not None
-                ),
-                barriers=barred[operation.id],
-                party=party,
-                is_possible_duplicate=bool(arrived[operation.id]),
-            ),
+            outlook=outlooks[operation.id],
             authority=(authorities or {}).get(operation.id, NO_AUTHORITY),
             duplicates=arrived[operation.id],
             is_unreadable=barred[operation.id].is_unreadable,
-            warnings=barred[operation.id].nothing_to_undo,
+            warnings=_warnings(outlooks[operation.id], barred[operation.id], by_key),
         )
         for operation in operations
     ]
     return tuple(sorted(steps, key=lambda step: step.place))
+
+
+def _warnings(found: Outlook, barriers: Barriers, by_key: Mapping[str, Operation]) -> tuple[str, ...]:
+    if found.reason == "unmet":
+        return barriers.nothing_to_undo
+    first = [by_key[key] for key in found.waits_for if key in by_key]
+    return tuple(damage_warning(other) for other in first[:_MOST_TOLD] if other.is_damaged)

@@ -25,6 +25,7 @@ __all__ = [
     "ReceiptFacts",
     "classify",
     "decide_receipt",
+    "is_of_another_undoing",
     "make_receipt",
     "open_dispute",
     "store_receipt",
@@ -170,6 +171,17 @@ def _is_foreign(operation: Operation, receipt: Receipt, given: ReceiptFacts, now
     if receipt.kind in _EXCLUSIVE_KINDS:
         return True
     return not _is_inside(operation, receipt, is_of_live=is_of_live)
+
+
+def is_of_another_undoing(operation: Operation, receipt: Receipt, given: ReceiptFacts) -> bool:
+    """Tell whether a receipt proves nothing about the undoing of this operation.
+
+    As for a receipt of the effect, but that an undoing comes after the attempts: a commit or record, which
+    may undo several effects, is that of this one too where it has a time of its own that is not before them.
+    """
+    if receipt.performed_at is not None and receipt.performed_at < since(operation):
+        return True
+    return given.belongs_to_another and (receipt.kind in _EXCLUSIVE_KINDS or receipt.performed_at is None)
 
 
 def _is_inside(operation: Operation, receipt: Receipt, *, is_of_live: bool) -> bool:

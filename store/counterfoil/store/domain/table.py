@@ -128,6 +128,7 @@ _ROWS = {
         unresolved: - | - | = unresolved | - | - | - | - | - | -
         compensated: = unmet | = held | →compensated recorded | = unmet | →compensated recorded | →compensated recorded | →compensated recorded | = duplicate | →compensated recorded
         compensated_two_effects: - | - | - | - | - | - | - | - | = ask
+        compensated_foreign: = unmet | = held | = foreign | = unmet | = foreign | = foreign | = foreign | = claimed | = foreign
         compensated_weak: = unmet | = held | = too_weak | = unmet | = too_weak | = too_weak | = too_weak | = claimed | = too_weak
         person_not_performed: = recorded | = held | →failed recorded | = recorded | →disputed recorded | →failed recorded | →failed recorded | = unmet | →failed recorded
         person_not_performed_reopens_plan: - | - | - | - | - | →planned recorded | →planned recorded | - | →planned recorded

@@ -7,7 +7,7 @@ from counterfoil.store.domain.drafting import Draft, Situation
 from counterfoil.store.domain.events import EventKind, to_data
 from counterfoil.store.domain.findings import ReconcileFacts, keep_finding
 from counterfoil.store.domain.model import DisputeKind, Receipt, State
-from counterfoil.store.domain.receipts import make_receipt
+from counterfoil.store.domain.receipts import is_of_another_undoing, make_receipt
 from counterfoil.store.domain.table import Command
 
 __all__ = ["decide_compensated"]
@@ -16,13 +16,23 @@ _NOTHING_TO_UNDO = (
     "as far as is on record it never happened, so that nothing can have been undone: if it did, record its "
     "own receipt first (finding performed)"
 )
+_OF_ANOTHER = (
+    "a reference that is on file as another operation's, or is older than this effect, does not prove that "
+    "this was undone: bring the one that the undoing of this was given"
+)
 _CANNOT_BE_UNDONE = frozenset((State.PLANNED, State.IN_PROGRESS, State.FAILED, State.COMPENSATED))
 """Where a receipt of the undoing is kept and moves nothing: no effect is established, or it is undone."""
 
 
 def decide_compensated(draft: Draft, given: ReconcileFacts, situation: Situation) -> Verdict:
     """Keep the finding with the receipt of the undoing, and let it count where an effect is established."""
-    receipt = replace(make_receipt(draft, given.receipt, situation), is_undo=True, is_foreign=False)
+    receipt = make_receipt(draft, given.receipt, situation)
+    is_foreign = (
+        receipt.external_id is not None
+        and not situation.is_person
+        and is_of_another_undoing(draft.operation, receipt, given.receipt)
+    )
+    receipt = replace(receipt, is_undo=True, is_foreign=is_foreign)
     required = situation.policy.required_assurance(draft.operation.description.action)
     is_of_the_effect = any(
         not known.is_undo
@@ -30,7 +40,12 @@ def decide_compensated(draft: Draft, given: ReconcileFacts, situation: Situation
         == (receipt.kind, receipt.system, receipt.external_id)
         for known in draft.operation.receipts
     )
-    is_strong = receipt.final and given.receipt.assurance >= required and not is_of_the_effect
+    is_strong = (
+        receipt.final
+        and given.receipt.assurance >= required
+        and not is_of_the_effect
+        and not receipt.is_foreign
+    )
     state, dispute = draft.state, draft.operation.dispute
     keep_finding(draft, given, situation)
     is_taken = is_strong and state not in _CANNOT_BE_UNDONE
@@ -38,6 +53,13 @@ def decide_compensated(draft: Draft, given: ReconcileFacts, situation: Situation
         _keep_undoing(draft, replace(receipt, is_accepted=is_taken))
     is_unheard_of = state in (State.PLANNED, State.FAILED)
     warnings = (_NOTHING_TO_UNDO,) if is_unheard_of else ()
+    if receipt.is_foreign and not is_of_the_effect:
+        return draft.verdict(
+            Command.RECONCILE,
+            "compensated_foreign",
+            fields={"receipt": receipt},
+            warnings=(*warnings, _OF_ANOTHER),
+        )
     if not is_strong:
         return draft.verdict(
             Command.RECONCILE, "compensated_weak", fields={"receipt": receipt}, warnings=warnings

@@ -111,6 +111,14 @@ GROUP BY state_now;
 -- Run names for a caller who named one that is not there, most recently touched first.
 SELECT run FROM runs WHERE namespace = :namespace ORDER BY touched_at DESC LIMIT :most;
 
+-- name: near_open_runs
+-- Of the runs touched last those that are not finished, the last one touched first.
+SELECT run FROM (
+    SELECT run, finished_as, touched_at FROM runs WHERE namespace = :namespace ORDER BY touched_at DESC LIMIT :most
+) AS recent
+WHERE finished_as IS NULL
+ORDER BY touched_at DESC, run;
+
 -- name: read_operation
 -- At most one row, by run and key.
 -- Garbled text comes as bytes.
@@ -652,6 +660,16 @@ WHERE namespace = :namespace AND external_id = :external_id AND kind = :kind AND
     AND operation <> :operation AND stands = 1
 LIMIT 1;
 
+-- name: other_owner_of_undoing
+-- At most one row: as other_owner, but for the reference of an undoing, which is also that of whatever undid it.
+SELECT operation FROM external_ids
+WHERE namespace = :namespace AND external_id = :external_id AND kind = :kind AND system = :system
+    AND operation <> :operation AND stands = 1
+    AND operation NOT IN (
+        SELECT operation FROM compensations WHERE namespace = :namespace AND original = :operation
+    )
+LIMIT 1;
+
 -- name: owners
 -- Every operation that a reference is on file for; first those of which it is evidence.
 SELECT run, operation, MAX(stands) AS is_evidence FROM external_ids
@@ -931,6 +949,14 @@ ORDER BY asked_at, id;
 -- name: read_request
 -- At most one row.
 SELECT * FROM authority_requests WHERE namespace = :namespace AND id = :id;
+
+-- name: newest_request
+-- At most one row: what a person was last asked for an operation, whatever came of it; of two at one time the one
+-- that waits.
+SELECT * FROM authority_requests
+WHERE namespace = :namespace AND operation = :operation
+ORDER BY asked_at DESC, CASE state WHEN 'waiting' THEN 0 ELSE 1 END, id
+LIMIT 1;
 
 -- name: requests_of_call
 -- What a call asked for, so that the same call sent again asks for nothing new.
