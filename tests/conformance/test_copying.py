@@ -343,7 +343,7 @@ async def test_until_a_copy_has_ended_what_did_not_come_yet_is_not_permitted(tmp
             # Broken off here, whoever works in it is told to ask.
             assert words(await target.begin()) == "ask history_gap"
         async with open_desk(tmp_path, clock=clock, name="other.db") as target:
-            with pytest.raises(Forbidden, match="copy that has not ended"):
+            with pytest.raises(Forbidden, match="`counterfoil copy` into it has still to bring"):
                 async with open_desk(tmp_path, clock=clock) as unfinished:
                     await target.journal.keeper.begin_copy_of(unfinished.journal.keeper)
             await target.journal.keeper.begin_copy_of(source.journal.keeper)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from counterfoil.store.domain.commands import (
     BeginRun,
@@ -29,7 +30,7 @@ from counterfoil.store.domain.commands import (
 from counterfoil.store.domain.instants import rfc3339
 from counterfoil.store.domain.states import Policy
 from counterfoil.store.errors import Forbidden, InvalidArgument, NotFound
-from counterfoil.store.importing import Taken
+from counterfoil.store.importing import Importer, Taken
 from counterfoil.store.opening import Fresh, open_journal
 from counterfoil.store.restoring import mark_restored
 from counterfoil.store.spool import read_spool
@@ -576,6 +577,121 @@ async def test_an_export_that_lacks_history_is_not_taken_into_a_namespace_in_use
         assert await log_of(other) == before
     async with another_journal(tmp_path, clock) as other:
         assert words(await other.at("new").begin()) == "perform first_attempt"
+
+
+async def broken_off(desk: Desk, file: bytes, *, after_runs: int) -> None:
+    """Take in a file up to some run, as an import that is killed then does."""
+    database, writes = desk.journal.database, 0
+
+    class Killed(Exception): ...
+
+    class Dying:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(database, name)
+
+        async def write(self, work: Any) -> Any:
+            nonlocal writes
+            # The first write marks.
+            writes += 1
+            if writes > after_runs + 1:
+                raise Killed
+            return await database.write(work)
+
+    keeper = desk.journal.keeper
+    view = replace(keeper._view, database=Dying())
+    with pytest.raises(Killed):
+        await Importer(view).take_in(read_spool(io.BytesIO(file)), IMPORTER)
+
+
+async def three_runs(desk: Desk) -> None:
+    for run in ("a", "b", "c"):
+        await desk.at("key-1", run=run).begin(target=f"{run}@example.org")
+        await desk.at("key-1", run=run).receipt(external_id=f"m-{run}")
+
+
+@pytest.mark.parametrize("after_runs", [0, 1, 2])
+async def test_until_an_import_has_ended_what_did_not_come_yet_is_not_permitted(
+    tmp_path: Path, after_runs: int
+) -> None:
+    clock = FakeClock()
+    async with another_journal(tmp_path, clock) as source:
+        await three_runs(source)
+        file = await exported(source)
+    async with open_desk(tmp_path, clock=clock) as desk:
+        await broken_off(desk, file, after_runs=after_runs)
+    async with open_desk(tmp_path, clock=clock) as desk:
+        last = desk.at("key-1", run="c")
+        assert words(await last.begin(target="c@example.org")) == "ask history_gap"
+        with pytest.raises(Forbidden, match="`counterfoil import` into it has still to bring"):
+            await exported(desk)
+    async with open_desk(tmp_path, clock=clock) as desk:
+        await take(desk, file)
+    async with open_desk(tmp_path, clock=clock) as desk:
+        assert (
+            words(await desk.at("key-1", run="c").begin(target="c@example.org")) == "skip already_succeeded"
+        )
+        assert words(await desk.at("new", run="new").begin()) == "perform first_attempt"
+        assert (await desk.journal.keeper.gap())[0] is None
+
+
+async def test_only_an_export_that_has_all_that_is_missing_ends_a_broken_import(tmp_path: Path) -> None:
+    """An older one of the journal, one of a single run and one of another journal leave the gap."""
+    clock = FakeClock()
+    async with another_journal(tmp_path, clock) as source, another_journal(tmp_path, clock, name="b") as b:
+        await source.at("key-1", run="x").begin()
+        await source.at("key-1", run="y").begin()
+        older = await exported(source)
+        clock.advance(60)
+        await three_runs(source)
+        file, one = await exported(source), await exported(source, "c")
+        await three_runs(b)
+        unrelated = await exported(b)
+        clock.advance(60)
+        newer = await exported(source)
+    for taken, is_whole in ((older, False), (one, False), (unrelated, False), (file, True), (newer, True)):
+        folder = tmp_path / hashlib.sha256(taken).hexdigest()
+        folder.mkdir()
+        async with open_desk(folder, clock=clock) as desk:
+            await broken_off(desk, file, after_runs=1)
+        async with open_desk(folder, clock=clock) as desk:
+            await take(desk, taken)
+        async with open_desk(folder, clock=clock) as desk:
+            expected = "perform first_attempt" if is_whole else "ask history_gap"
+            assert words(await desk.at("new", run="new").begin()) == expected
+
+
+async def test_an_import_ends_no_copy_and_a_copy_ends_an_import_of_that_journal(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with another_journal(tmp_path, clock) as source:
+        await three_runs(source)
+        file = await exported(source)
+        async with open_desk(tmp_path, clock=clock) as desk:
+            await desk.journal.keeper.begin_copy_of(source.journal.keeper)
+        async with open_desk(tmp_path, clock=clock) as desk:
+            await take(desk, file)
+        async with open_desk(tmp_path, clock=clock) as desk:
+            assert words(await desk.at("new", run="new").begin()) == "ask history_gap"
+            await broken_off(desk, file, after_runs=1)
+        async with open_desk(tmp_path, clock=clock) as desk:
+            await desk.journal.keeper.copy_from(source.journal.keeper, IMPORTER)
+            await desk.journal.keeper.end_copy_of(source.journal.keeper)
+        async with open_desk(tmp_path, clock=clock) as desk:
+            assert words(await desk.at("new", run="other").begin()) == "perform first_attempt"
+
+
+async def test_an_import_into_a_namespace_in_use_or_of_a_single_run_marks_nothing(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with another_journal(tmp_path, clock) as source:
+        await three_runs(source)
+        file, one = await exported(source), await exported(source, "c")
+    async with open_desk(tmp_path, clock=clock) as desk:
+        await desk.at("mine", run="mine").begin()
+        await broken_off(desk, file, after_runs=1)
+        assert words(await desk.at("new", run="new").begin()) == "perform first_attempt"
+    (tmp_path / "one").mkdir()
+    async with open_desk(tmp_path / "one", clock=clock) as desk:
+        await take(desk, one)
+        assert words(await desk.at("new", run="new").begin()) == "perform first_attempt"
 
 
 async def test_a_header_that_hides_or_garbles_what_is_lacking_is_refused(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from counterfoil.server.gateway.front import Gateway, open_gateway
 from counterfoil.server.gateway.servers import ServerSpec
 from counterfoil.server.rules.reading import read_tool_rule
 from counterfoil.store.domain.commands import CheckOperation, OperationRef
+from counterfoil.store.domain.states import Policy
 from counterfoil.store.journal import Journal
 from journals import AGENT, FakeClock, open_test_journal
 
@@ -125,6 +126,7 @@ async def standing(
     conversation: str | None = CONVERSATION,
     journals: Callable[[], Awaitable[Any]] | None = None,
     upstream_era: str = "any",
+    policy: Policy | None = None,
     **options: Any,
 ) -> AsyncIterator[Stand]:
     """Stand a gateway before a mail server; the same folder gives the same journal.
@@ -136,7 +138,7 @@ async def standing(
     def transport(ended: anyio.Event) -> Any:
         return _older(mail.server()) if upstream_era == "older" else InMemoryTransport(mail.server())
 
-    async with open_test_journal(folder, clock=clock) as journal:
+    async with open_test_journal(folder, clock=clock, policy=policy or Policy()) as journal:
 
         async def open_one() -> Journal:
             return journal

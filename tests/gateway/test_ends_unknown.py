@@ -1,5 +1,6 @@
 """Calls whose end nobody saw: cancelled, timed out, answered with nonsense, or without a journal."""
 
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,15 @@ import mcp_types as types
 import pytest
 from mcp import MCPError
 
+from counterfoil.store.domain.model import Assurance
+from counterfoil.store.domain.states import Policy
 from counterfoil.store.errors import InvalidArgument, JournalUnavailable
 from gateway.standing import Handler, Mail, Stand, said, standing, told
 
 pytestmark = pytest.mark.anyio
 
 ALICE = {"to": "alice", "body": "hello"}
+SECRET = f"ghp_{'a' * 36}"
 WAIT_SECONDS = 20
 
 
@@ -90,6 +94,52 @@ async def test_a_cancelled_call_is_cancelled_at_the_server_as_well(tmp_path: Pat
                 tasks.cancel_scope.cancel()
             with anyio.fail_after(WAIT_SECONDS):
                 await ended.wait()
+
+
+@pytest.mark.parametrize(("repeat", "may_be_made_again"), [(None, False), ("safe", True)])
+async def test_a_call_that_was_passed_on_is_told_so_and_what_came_in_the_place_of_an_answer(
+    tmp_path: Path, repeat: str | None, may_be_made_again: bool
+) -> None:
+    async def decline(arguments: dict[str, Any]) -> Any:
+        raise MCPError(code=-32001, message=f"card declined\n\u202e for {SECRET}")
+
+    rules = [{"tool": "send_mail", **({} if repeat is None else {"repeat": repeat})}]
+    mail = Mail(handlers={"send_mail": decline})
+    async with standing(tmp_path, mail, rules=rules) as stand, stand.client() as client:
+        first = json.loads((await client.call_tool("send_mail", ALICE)).content[0].text)
+        again = json.loads((await client.call_tool("send_mail", ALICE)).content[0].text)
+
+    assert (first["next"], first["reason"], first["state"]) == ("reconcile", "in_doubt", "in_doubt")
+    assert first["guidance"].startswith("This call was passed on")
+    assert ("may be made again" in first["guidance"]) is may_be_made_again
+    answered = first["answered"]["jsonrpc_error"]
+    assert answered["code"] == -32001
+    assert answered["message"].startswith("card declined\\n\\u202e for [redacted:")
+    assert "was not passed on" not in first["guidance"]
+    assert ("so this one was not passed on" in again["guidance"]) is not may_be_made_again
+    assert ("answered" in again) is may_be_made_again
+
+
+@pytest.mark.parametrize("why", ["receipt_too_weak", "foreign_receipt"])
+async def test_a_call_whose_receipt_settles_nothing_is_over_and_not_said_to_be_under_way(
+    tmp_path: Path, why: str
+) -> None:
+    async def answer(arguments: dict[str, Any]) -> Any:
+        return said("sent", structured_content={"id": "always-the-same"})
+
+    rules = [{"tool": "send_mail", "receipt": {"external_id": "$.id", "kind": "message"}}]
+    policy = Policy(assurance=(("mail.*", Assurance.VERIFIED),)) if why == "receipt_too_weak" else Policy()
+    mail = Mail(handlers={"send_mail": answer})
+    async with standing(tmp_path, mail, rules=rules, policy=policy) as stand, stand.client() as client:
+        if why == "foreign_receipt":
+            await client.call_tool("send_mail", {"to": "bob"})
+        first = await client.call_tool("send_mail", ALICE)
+        again = await client.call_tool("send_mail", ALICE)
+
+    assert first.content[0].text == "sent"
+    assert (told(first)["next"], told(first)["reason"]) == ("reconcile", why)
+    assert told(first)["state"] == "in_doubt"
+    assert (told(again)["next"], told(again)["state"]) == ("reconcile", "in_doubt")
 
 
 async def test_a_call_that_takes_longer_than_its_rule_allows_is_in_doubt(tmp_path: Path) -> None:

@@ -216,6 +216,6 @@ async def test_a_server_cannot_settle_another_operation_with_its_reference(tmp_p
         second = await client.call_tool("send_mail", {"to": "bob"})
 
         assert told(first)["state"] == "succeeded"
-        assert (told(second)["reason"], told(second)["state"]) == ("foreign_receipt", "in_progress")
+        assert (told(second)["reason"], told(second)["state"]) == ("foreign_receipt", "in_doubt")
         recorded = await stand.journal.recorded(OperationRef(operation=told(second)["operation"]))
-        assert recorded.state.value == "in_progress"
+        assert recorded.state.value == "in_doubt"

@@ -6,14 +6,15 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from counterfoil.server.hooks.files import text_of
 from counterfoil.server.hooks.forge_readers import FORGE_READERS
-from counterfoil.server.hooks.identities import former_identities_of, identity_of
+from counterfoil.server.hooks.identities import former_identities_of, identity_of, once_marks
 from counterfoil.server.hooks.package_readers import PACKAGE_READERS
 from counterfoil.server.hooks.packages import package_in
 from counterfoil.server.hooks.place_readers import PLACE_READERS
-from counterfoil.server.hooks.repository import repository_of_address
+from counterfoil.server.hooks.repository import folded_address, repository_of_address
 from counterfoil.server.hooks.rules.defaults import DEFAULT_RULES, merged
 from counterfoil.server.hooks.rules.reading import RuleProblem, read_rules
 from counterfoil.server.hooks.rules.rule import TARGETS
@@ -452,6 +453,113 @@ def test_every_reader_that_a_rule_may_name_is_there_and_no_default_rule_names_an
 )
 def test_a_repository_has_one_name_however_its_address_is_written(address: str, repository: str | None):
     assert repository_of_address(address) == repository
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("gh pr merge 12 -R Me/Site", "gh pr merge 12 -R me/site"),
+        ("GH_REPO=ME/SITE gh pr merge 12", "gh pr merge 12"),
+        ("gh pr merge https://github.com/Me/Site/pull/12", "gh pr merge 12"),
+        ("gh pr merge 12 -R Git.Example/Me/Site", "gh pr merge 12 -R git.example/me/site"),
+        ("gh issue create -R Me/Site -t x -b y", "gh issue create -R me/site -t x -b y"),
+        ("gh release create v1 -R Me/Site", "gh release create v1 -R me/site"),
+        ("gh api -X POST repos/Me/Site/issues -f title=x", "gh api -X POST repos/me/site/issues -f title=x"),
+        ("glab mr create -R Group/Site -s x", "glab mr create -R group/site -s x"),
+    ],
+)
+def test_the_case_of_a_repository_makes_no_other_effect(project: Path, one: str, other: str):
+    def key(command: str) -> str:
+        return identity_of(call(command, project), redact=lambda value: value)[0]
+
+    assert key(one) == key(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("gh release create V1 -R me/site", "gh release create v1 -R me/site"),
+        ("gh pr create -R me/site -H Topic -t x", "gh pr create -R me/site -H topic -t x"),
+        ("gh api -X PUT repos/me/site/contents/A", "gh api -X PUT repos/me/site/contents/a"),
+        ("aws s3 cp x s3://bucket/Key", "aws s3 cp x s3://bucket/key"),
+    ],
+)
+def test_the_case_of_what_is_compared_with_it_makes_another_effect(project: Path, one: str, other: str):
+    def key(command: str) -> str:
+        return identity_of(call(command, project), redact=lambda value: value)[0]
+
+    assert key(one) != key(other)
+
+
+@pytest.mark.parametrize(
+    ("address", "folded"),
+    [
+        ("https://github.com/Me/Site.git", "https://github.com/me/site.git"),
+        ("git@GitHub.com:Me/Site.git", "git@github.com:me/site.git"),
+        ("ssh://git@gitlab.com:22/Group/Sub/Site", "ssh://git@gitlab.com:22/group/sub/site"),
+        ("https://git.example/Me/Site", "https://git.example/Me/Site"),
+        ("git@git.example:Me/Site", "git@git.example:Me/Site"),
+        ("/srv/GitHub.com/Site", "/srv/GitHub.com/Site"),
+        ("https://[broken", "https://[broken"),
+    ],
+)
+def test_only_an_address_at_a_forge_that_compares_without_case_stands_in_one(address: str, folded: str):
+    assert folded_address(address) == folded
+
+
+def test_what_an_earlier_version_began_in_the_case_that_was_written_is_found_again(client: Client):
+    git(client, "remote", "set-url", "origin", "https://github.com/Me/Site")
+    command = "gh pr merge 12 --squash"
+    found = call(command, client.folder)
+    cased = former_identities_of(found, redact=lambda value: value)[0]
+    assert cased[0].startswith("github.pr.merge:Me/Site-12:")
+    assert identity_of(found, redact=lambda value: value)[0].startswith("github.pr.merge:me/site-12:")
+    from counterfoil.store.domain.commands import BeginOperation
+    from hooks.test_calls import agent
+
+    run = f"conversation/{client.session}"
+    agent(client, BeginOperation(run=run, key=cased[0], action="github.pr.merge", target="x"))
+    (old,) = client.operations()
+    assert old["operation"] in str(client.before(command).reason)
+
+
+def test_what_an_earlier_version_did_once_in_the_case_that_was_written_is_met_again(client: Client):
+    git(client, "remote", "set-url", "origin", "https://github.com/Me/Site")
+    (effect,) = call("gh pr merge 12 --squash", client.folder).effects
+    earlier = replace(effect, target=effect.written_target, once=effect.written_target, written_target=None)
+    found, before = call("gh pr merge 12 --squash", client.folder), call("gh pr merge 12", client.folder)
+    before = replace(before, effects=(earlier,))
+    assert once_marks(found, redact=lambda value: value, is_former=True) == once_marks(
+        before, redact=lambda value: value
+    )
+    assert once_marks(before, redact=lambda value: value, is_former=True) == ()
+
+
+def test_a_push_to_one_repository_in_another_case_is_the_same_push(client: Client):
+    def told(address: str) -> tuple[str, list[str]]:
+        git(client, "remote", "set-url", "origin", address)
+        found = call("git push origin HEAD:refs/heads/Topic", client.folder)
+        former = former_identities_of(found, redact=lambda value: value)
+        return identity_of(found, redact=lambda value: value)[0], [key for key, _ in former]
+
+    written, former = told("https://github.com/Me/Site.git")
+    same, none = told("https://github.com/me/site.git")
+    assert written == same
+    assert "refs/heads/Topic" in same
+    assert (former[0].startswith("git.push:https://github.com/Me/Site.git"), none) == (True, [])
+    assert told("https://git.example/Me/Site")[0] != told("https://git.example/me/site")[0]
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+def test_a_merge_is_held_back_whose_repository_is_written_in_another_case(client: Client, is_done: bool):
+    begun = client.new_call()
+    first = "gh pr merge 12 --squash -R Me/Site"
+    assert client.before(first, call=begun).reason is None
+    if is_done:
+        client.after(first, {**claude_result("ok"), "exit_code": 0}, call=begun)
+    (found,) = client.operations()
+    assert found["operation"] in str(client.before("gh pr merge 12 -R mE/sItE --squash").reason)
+    assert len(client.operations()) == 1
 
 
 def test_a_manifest_of_toml_is_read_by_its_own_section(project: Path):

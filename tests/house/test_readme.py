@@ -1,5 +1,6 @@
 """The README tells the truth: every guarantee names a test that exists, every command is one."""
 
+import json
 import re
 from pathlib import Path
 
@@ -39,3 +40,19 @@ def test_each_command_that_is_shown_is_a_command():
 
     shown = set(re.findall(r"`?counterfoil ([a-z]+)\b", README)) - {"serve"}
     assert shown <= set(cli.commands) | {"serve"}
+
+
+def test_the_calls_that_are_shown_are_answered_as_shown(tmp_path: Path):
+    from scenarios.servers import Server
+
+    (shown,) = re.findall(r"^```\n(begin_operation .+?)^```$", README, re.MULTILINE | re.DOTALL)
+    calls = re.findall(r"^(\w+) +(\{.+?\})\n +→ +\{(.+?), …\}$", shown, re.MULTILINE | re.DOTALL)
+    assert [tool for tool, _, _ in calls] == ["begin_operation", "record_receipt"]
+    with Server(tmp_path).start() as server:
+        for tool, given, told in calls:
+            answer = server.call(tool, **json.loads(given))
+            expected = json.loads("{" + told + "}")
+            assert {name: answer[name] for name in expected if "…" not in str(expected[name])} == {
+                name: value for name, value in expected.items() if "…" not in str(value)
+            }
+            assert set(expected) <= set(answer)

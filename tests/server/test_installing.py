@@ -117,7 +117,7 @@ def test_an_agent_that_letta_does_not_know_is_refused_and_nothing_is_written(
     before = files_of(home)
     answer = cli("install", "letta-code", "--agent", "agent-2")
     assert answer.code == 1
-    assert "agent-2" in answer.err
+    assert "no entry in it has the agentId agent-2" in answer.err
     assert files_of(home) == before
 
 

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from counterfoil.store.contexts import named_contexts
 from counterfoil.store.domain.instants import Instant, rfc3339
-from counterfoil.store.errors import Forbidden
-from counterfoil.store.lost_history import lack_of
+from counterfoil.store.lost_history import lack_of, unfinished
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.resolving import no_such_run
 from counterfoil.store.viewing import Viewer
@@ -58,7 +57,7 @@ class Exporter:
 
         Raises:
             NotFound: there is no run of that name.
-            Forbidden: this is a copy that has not ended.
+            Forbidden: what is copied or imported into this has not come whole yet.
         """
         name = None if run is None else self._view.prepare.name(run, name="run")
         yield self._line(await self._header(name))
@@ -93,10 +92,7 @@ class Exporter:
         counts, now = await self._view.database.read(work)
         lack = await lack_of(self._view)
         if lack is not None and lack.copy_of is not None:
-            raise Forbidden(
-                "what is to be exported is a copy that has not ended; nothing was exported",
-                fix="end it first, by the same `counterfoil copy` that began it",
-            )
+            raise unfinished(lack, to_be="exported")
         lacks = None if lack is None else {"since": lack.backed_up_at, "until": lack.restored_at}
         return {
             "type": "header",

@@ -7,12 +7,14 @@ counts: a state, a decision or a permission of another journal sets nothing here
 nothing back. Where the states differ afterwards, that is told as a conflict and left as it is.
 
 Taking the same file again changes nothing. Each run is one transaction, and none begins before the whole file
-was proved.
+was proved. What has not come yet is unknown here: a namespace that held no run is marked meanwhile, as by a
+copy (`lost_history`).
 """
 
 import json
 from collections.abc import Iterator
 from itertools import groupby
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -28,7 +30,7 @@ from counterfoil.store.domain.states import state_of
 from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.given_runs import GivenRun, read_given_run
 from counterfoil.store.import_evidence import Evidence
-from counterfoil.store.lost_history import take_lack
+from counterfoil.store.lost_history import begin_import, end_import
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.pruning import bodies_of
@@ -102,7 +104,7 @@ class Importer:
 
         Raises:
             InvalidArgument: the file is not as a journal would have written it; nothing of it was stored.
-            Forbidden: it is of a journal that lacks history, and this namespace is in use; see `take_lack`.
+            Forbidden: it is of a journal that lacks history, and this namespace is in use: `begin_import`.
         """
         if spool.namespace != self._view.namespace:
             raise InvalidArgument(
@@ -114,8 +116,12 @@ class Importer:
         now = await self._view.moment()
         for given in self._runs(spool, now):
             del given
-        if spool.lack is not None:
-            await take_lack(self._view, spool.lack)
+        export: dict[str, Any] = {
+            "of": spool.journal_id,
+            "exported_at": spool.exported_at,
+            "runs": len(spool.spans),
+        }
+        await begin_import(self._view, **export, lack=spool.lack)
         taken = Taken(journal_id=spool.journal_id, lacks_history=spool.lack is not None)
         for given in self._runs(spool, now):
 
@@ -125,6 +131,7 @@ class Importer:
                 ).take()
 
             taken.add(await self._view.database.write(work))
+        await end_import(self._view, **export)
         return taken
 
     def _runs(self, spool: Spool, now: Instant) -> Iterator[GivenRun]:

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, TypeGuard
 from msgspec import Struct, field
 
 from counterfoil.store.domain.canonical import parse_json
+from counterfoil.store.domain.instants import Instant, parse_rfc3339
 from counterfoil.store.errors import ExportDamaged, InvalidArgument
 from counterfoil.store.exporting import FORMAT, VERSION, VERSION_THAT_LACKS
 from counterfoil.store.lost_history import Lack
@@ -92,7 +93,7 @@ class Spool(Struct, kw_only=True):
     file: BinaryIO
     journal_id: str
     namespace: str
-    exported_at: str
+    exported_at: Instant
     lack: Lack | None = None
     spans: list[RunSpan] = field(default_factory=list)
 
@@ -197,13 +198,17 @@ class _Walk:
                 accepted="an export of a version that this program knows; update counterfoil",
             )
         journal_id = given["journal"].get("id")
-        if not isinstance(journal_id, str) or not 1 <= len(journal_id) <= 200:
+        if not isinstance(journal_id, str) or not 1 <= len(journal_id) <= 200 or not journal_id.isprintable():
             raise in_line(line.number, "the journal has no id")
+        try:
+            exported_at = parse_rfc3339(given["exported_at"], field="exported_at")
+        except InvalidArgument as fault:
+            raise in_line(line.number, fault.message) from None
         self.spool = Spool(
             file=self._file,
             journal_id=journal_id,
             namespace=given["namespace"],
-            exported_at=given["exported_at"],
+            exported_at=exported_at,
             lack=_lack(line),
         )
 

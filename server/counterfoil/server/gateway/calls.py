@@ -85,6 +85,13 @@ class ToolCall(Struct, frozen=True, kw_only=True):
         """What its server is expected to make of it."""
         return Expected(rule=self.rule, tool=self.tool, is_listed=self.is_listed, misfit=self.misfit)
 
+    @property
+    def repeat(self) -> str | None:
+        """What its rule says that a second performance would do, or the server where it is trusted."""
+        if self.rule.repeat is None and self.rule.trust_idempotent_hint and self.is_idempotent_by_hint:
+            return "safe"
+        return self.rule.repeat
+
 
 class Grant(Struct, frozen=True, kw_only=True):
     """The permission that a call is passed on under. `told` is what `_meta` will say of it."""

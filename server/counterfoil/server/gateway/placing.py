@@ -121,9 +121,6 @@ def found_place(journal: GatewayJournal, call: ToolCall, search: Search, attenda
 def begin_of(call: ToolCall, place: Place) -> BeginOperation:
     """Give the begin of a call under its own key."""
     rule, described = call.rule, place.described
-    repeat = rule.repeat
-    if repeat is None and rule.trust_idempotent_hint and call.is_idempotent_by_hint:
-        repeat = "safe"
     lookup = None
     if rule.lookup is not None and call.shown_lookup is not None:
         lookup = declared_lookup(rule.lookup, subject_of(place, None), tool=call.shown_lookup)
@@ -134,7 +131,7 @@ def begin_of(call: ToolCall, place: Place) -> BeginOperation:
         target=described.target,
         args=described.args,
         payload=described.payload,
-        repeat=repeat,
+        repeat=call.repeat,
         key_ttl_seconds=rule.key_ttl_seconds,
         lookup=lookup,
         lease_seconds=rule.lease_seconds,

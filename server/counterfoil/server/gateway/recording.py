@@ -18,10 +18,10 @@ from counterfoil.server.gateway.looking import Ask
 from counterfoil.server.gateway.outcomes import Outcome, outcome_of_error, outcome_of_result
 from counterfoil.server.gateway.replies import (
     fault_reply,
-    journal_reply,
     marked,
     not_stored,
     told_of,
+    unknown_reply,
     with_not_stored,
 )
 from counterfoil.server.gateway.unrecorded import Unrecorded, is_stored
@@ -33,6 +33,7 @@ from counterfoil.store.domain.commands import (
     RecordReceipt,
 )
 from counterfoil.store.domain.instants import rfc3339
+from counterfoil.store.domain.model import State
 from counterfoil.store.domain.untrusted import safe_value
 from counterfoil.store.errors import Fault, JournalUnavailable
 from counterfoil.store.limits import Limits
@@ -130,8 +131,11 @@ class Recording:
             return await self._lapsed(journal, call, grant, caller)
         if result is None:
             warnings = [outcome.error, *(() if is_stored(after) else (not_stored(after),))]
-            in_doubt = {"next": "reconcile", "reason": "in_doubt", "warnings": warnings}
-            return journal_reply({**grant.told, **after, **in_doubt})
+            return unknown_reply(
+                {**grant.told, **after, "warnings": warnings},
+                answered=_as_data(journal, outcome),
+                is_repeatable=call.repeat in ("safe", "keyed"),
+            )
         if outcome.kind == "waiting":
             return result
         if not is_stored(after):
@@ -177,10 +181,16 @@ class Recording:
                 limits=self._limits,
             )
             bare = replace(receipt, result=None)
-            return await self._unrecorded.record(
+            after = await self._unrecorded.record(
                 lambda: journal.record_receipt(RecordReceipt(ref=ref, receipt=receipt), caller),
                 lambda: journal.record_receipt(RecordReceipt(ref=ref, receipt=bare), caller),
             )
+            if after.get("next") != "reconcile" or after.get("state") != State.IN_PROGRESS.value:
+                return after
+            # The receipt is kept and settles nothing; the call is over all the same, and its lease with it.
+            outcome = Outcome(kind="unknown", error="the call ended with a receipt that does not settle it")
+            ended = await self._record(journal, call, grant, caller, outcome)
+            return {**after, "state": ended.get("state", after["state"])}
         failure = RecordFailure(
             ref=ref,
             attempt=grant.attempt,
@@ -189,7 +199,12 @@ class Recording:
             evidence={
                 "server": call.server[:200],
                 "tool": call.tool[:200],
-                **safe_value(journal.hidden(dict(outcome.evidence)), limit=_SHOWN_OF_ERROR),
+                **_as_data(journal, outcome),
             },
         )
         return await self._unrecorded.record(lambda: journal.record_failure(failure, caller))
+
+
+def _as_data(journal: GatewayJournal, outcome: Outcome) -> dict[str, Any]:
+    """Give what was received in the place of a result as bounded, escaped data without secrets."""
+    return dict(safe_value(journal.hidden(dict(outcome.evidence)), limit=_SHOWN_OF_ERROR))

@@ -21,6 +21,7 @@ __all__ = [
     "marked",
     "not_stored",
     "replayed_reply",
+    "unknown_reply",
     "unmarked",
     "with_not_stored",
 ]
@@ -59,6 +60,20 @@ _SHOWN = (
     "warnings",
 )
 
+_LOOK = (
+    "Look in the performing system, with a tool that only reads, and tell the journal: reconcile_operation "
+    "of the counterfoil server, with this operation and as_of, finding performed with the reference if you "
+    "found it. If you did not, not_performed counts where a lookup is declared (see lookup); where none is, "
+    "it settles nothing and a person decides (`counterfoil reconcile`). After that make the call again."
+)
+_PASSED_ON = (
+    "This call was passed on, and nobody knows whether it had its effect: see warnings, and answered where "
+    "its server said something. "
+)
+_REPEATABLE = (
+    "The call may be made again: it is passed on once more for as long as a repeat does no harm. Or: "
+)
+
 _HOW = {
     "begin_first": (
         "This effect is an operation that you began yourself. Call begin_operation for it; once "
@@ -66,11 +81,7 @@ _HOW = {
     ),
     "in_doubt": (
         "An earlier call may have had its effect, and nobody knows whether it did, so this one "
-        "was not passed on. Look in the performing system, with a tool that only reads, and tell "
-        "the journal: reconcile_operation of the counterfoil server, with this operation and as_of, "
-        "finding performed with the reference if you found it. If you did not, not_performed counts "
-        "where a lookup is declared (see lookup); where none is, it settles nothing and a person "
-        "decides (`counterfoil reconcile`). After that make the call again."
+        f"was not passed on. {_LOOK}"
     ),
     "settling": (
         "The look found nothing yet, and it is too early for that to count. The call was not "
@@ -171,6 +182,20 @@ def journal_reply(answer: Mapping[str, Any], *, recorded: Recorded | None = None
         told.update(
             operation=recorded.operation, run=recorded.run, key=recorded.key, state=recorded.state.value
         )
+    return marked(error_reply(told), told_of(told, replayed=False))
+
+
+def unknown_reply(
+    answer: Mapping[str, Any], *, answered: Mapping[str, Any], is_repeatable: bool
+) -> dict[str, Any]:
+    """Say of a call that was passed on that its end is not known; `answered` is data of its server's."""
+    told: dict[str, Any] = {
+        "next": "reconcile",
+        "reason": "in_doubt",
+        "guidance": f"{_PASSED_ON}{_REPEATABLE if is_repeatable else ''}{_LOOK}",
+        **({"answered": dict(answered)} if answered else {}),
+    }
+    told.update({name: answer[name] for name in _SHOWN if name in answer})
     return marked(error_reply(told), told_of(told, replayed=False))
 
 

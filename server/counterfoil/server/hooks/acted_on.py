@@ -77,14 +77,17 @@ class ActedOn(Struct, frozen=True, kw_only=True):
     where nothing else has the same; `is_version`: a version that its registry takes once, whatever is in it.
     `is_vague`: it may be the target of another effect of its action, under whatever name. `lasting` is what
     holds of it although a program in front may change what was read (`npm version patch && npm publish`), as
-    do the `lasting_facts`. `said` are the options, and
-    `operand` the word, which the target tells wholly: where it is the same, so is what they mean.
+    do the `lasting_facts`. `written` and `lasting_written` are both in the case of the words, where what is
+    told stands in one case. `said` are the options, and `operand` the word, which the target tells wholly:
+    where it is the same, so is what they mean.
     """
 
     target: str | None = None
+    written: str | None = None
     names: tuple[str, ...] = ()
     facts: Mapping[str, str] = {}
     lasting: str | None = None
+    lasting_written: str | None = None
     lasting_facts: Mapping[str, str] = {}
     folder: str | None = None
     is_named: bool = False
@@ -121,13 +124,16 @@ def acted_on(
     where = [f"{label} {value}".rstrip() for label, value in places]
     shown = _shown(things, where)
     is_exact = bool(things) and scene.is_exact and len(shown) <= _LONGEST
-    lasting = _shown([left for thing in things if (left := scene.passing.get(thing, thing))], where)
+    lasts = [left for thing in things if (left := scene.passing.get(thing, thing))]
+    lasting = _shown(lasts, where)
     scene.facts.setdefault("where", _where(rule, scene))
     first = scene.operand()
     if first is not None:
         scene.facts.setdefault("1", first)
     return ActedOn(
         target=shown[:_LONGEST] or None,
+        written=_written(things, where, scene),
+        lasting_written=_written(lasts, where, scene),
         names=tuple(dict.fromkeys(_names(things, [value for _, value in places if value], scene.names))),
         facts=scene.facts,
         lasting=lasting[:_LONGEST] or None,
@@ -140,6 +146,12 @@ def acted_on(
         said=frozenset(scene.said) if len(shown) <= _LONGEST else frozenset(),
         operand=scene.operands[0] if scene.says_operand and len(shown) <= _LONGEST else None,
     )
+
+
+def _written(things: Sequence[str], where: Sequence[str], scene: Scene) -> str | None:
+    """Give a target in the case in which its words have it; None where that is the one it is told in."""
+    written = [scene.written.get(thing, thing) for thing in things]
+    return None if written == list(things) else _shown(written, where)[:_LONGEST]
 
 
 def _shown(things: Sequence[str], where: Sequence[str]) -> str:

@@ -26,6 +26,7 @@ class Effect(Struct, frozen=True, kw_only=True):
     `own` is what its own words say, whatever stands around it and whatever state goes with
     it. `former_target` is the target that keys were made of before rules told it, where there is such a one;
     `former_sent` is what was sent in the words as they were written, where its one spelling is another.
+    `written_target` and `written_sent` are both in the case of the words, where they were folded to one.
     `pushed` is what a push sends, `pieces` are the pushes of its refs, each as it would be alone, where it
     has several.
     """
@@ -50,6 +51,8 @@ class Effect(Struct, frozen=True, kw_only=True):
     former_target: str | None = None
     has_former_target: bool = False
     former_sent: Any = None
+    written_target: str | None = None
+    written_sent: Any = None
     own: Any = None
     pushed: "Pushed | None" = None
     pieces: "tuple[Effect, ...]" = ()

@@ -114,11 +114,12 @@ def _effect(
 
 def _told_apart(effect: Effect, beside: dict[str, Any]) -> Effect:
     """Keep what an effect's own words say, and tell it by `beside` too, what else the call does."""
-    own, former = effect.sent, effect.former_sent
+    own, former, written = effect.sent, effect.former_sent, effect.written_sent
     return replace(
         effect,
         own=own,
         sent={"of": own, **beside} if beside else own,
+        written_sent=None if written is None else {"of": written, **beside} if beside else written,
         former_sent=None if former == own else {"of": former, **beside} if beside else former,
     )
 

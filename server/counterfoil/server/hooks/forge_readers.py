@@ -14,13 +14,24 @@ __all__ = ["FORGE_READERS"]
 
 _ISSUE = lazy_pattern(r"https?://([^/\s]+)/(\S+?)(?:/-)?/(?:pull|pulls|issues|merge_requests)/(\d+)\b\S*")
 _NUMBER = lazy_pattern(r"[#!]?(\d{1,12})")
+_OF_REPOSITORY = lazy_pattern(r"repos/[^/]+/[^/]+|projects/[^/]+%2[Ff][^/]+")
+_FORGES = ("gh", "glab")
+"""Programs that ask GitHub and GitLab, at whatever host, which compare owners and names without case."""
 _PLAIN = lazy_pattern(r"[A-Za-z0-9_./~-]{1,250}")
 
 
 def _repository(scene: Scene) -> list[str]:
     """The repository at a forge: said, of the surroundings, or the folder's own; else the folder."""
     found = _repository_of(scene)
-    return scene.inexact() if found is None else [found]
+    return scene.inexact() if found is None else [_in_one_case(scene, found)]
+
+
+def _in_one_case(scene: Scene, repository: str, rest: str = "") -> str:
+    """Give a repository, and `rest` behind it, as it is compared by the forges that this program asks."""
+    folded = repository.lower() if scene.program in _FORGES else repository
+    if folded != repository:
+        scene.written[f"{folded}{rest}"] = f"{repository}{rest}"
+    return f"{folded}{rest}"
 
 
 def _repository_of(scene: Scene) -> str | None:
@@ -44,16 +55,18 @@ def _reference(scene: Scene, mark: str) -> list[str] | None:
         scene.facts |= {"number": address[3], "repository": repository, "where": f" -R {repository}"}
         scene.names += [given, address[3], f"{mark}{address[3]}"]
         scene.said, scene.says_operand = ("-R", "--repo"), True
-        return [f"{repository}{mark}{address[3]}"]
+        return [_in_one_case(scene, repository, f"{mark}{address[3]}")]
     number = None if given is None else _NUMBER.fullmatch(given)
     if number is None:
         return None
     repository = _repository_of(scene)
-    found = repository or next(iter(scene.inexact()), "")
     scene.says_operand = repository is not None
     scene.facts["number"] = number[1]
     scene.names += [number[1], f"{mark}{number[1]}"]
-    return [f"{found}{mark}{number[1]}"]
+    number_told = f"{mark}{number[1]}"
+    if repository is not None:
+        return [_in_one_case(scene, repository, number_told)]
+    return [f"{next(iter(scene.inexact()), '')}{number_told}"]
 
 
 def _pull_request(scene: Scene, mark: str = "#") -> list[str]:
@@ -128,7 +141,10 @@ def _endpoint(scene: Scene) -> list[str]:
         owner, _, name = (_repository_of(scene) or "OWNER/NAME").rpartition("/")
         path = re.sub(r"\{owner\}|:owner\b", lambda _: owner, path)
         path = re.sub(r"\{repo\}|:repo\b", lambda _: name, path)
-    return [path]
+    of_repository = _OF_REPOSITORY.match(path)
+    if of_repository is None:
+        return [path]
+    return [_in_one_case(scene, of_repository[0], path[of_repository.end() :])]
 
 
 FORGE_READERS: Mapping[str, Callable[[Scene], list[str]]] = {

@@ -6,7 +6,9 @@ from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from counterfoil.server.hooks.repository import folded_address
 from counterfoil.server.hooks.shell.options import has_option, option_values, plain_words, values_before
 from counterfoil.server.hooks.shell.script import Invocation
 from counterfoil.server.hooks.shell.words import Word
@@ -32,12 +34,14 @@ class Pushed(Struct, frozen=True, kw_only=True):
 
     Each ref is there once, in the order of their names. A ref with a `*` stands for more than can be told one
     by one: for very many, with the digest of what they are, or for whatever a mirror deletes at the remote.
-    `names` are all words by which somebody may have named the target.
+    `names` are all words by which somebody may have named the target, `written` is the remote in the case in
+    which it is configured or said.
     """
 
     remote: str
     refs: tuple[tuple[str, str | None], ...]
     names: tuple[str, ...]
+    written: str
 
     @property
     def commit(self) -> str | None:
@@ -48,7 +52,7 @@ class Pushed(Struct, frozen=True, kw_only=True):
     @property
     def by_ref(self) -> "tuple[Pushed, ...]":
         """The push of each ref as it would be if it were pushed alone."""
-        return tuple(Pushed(remote=self.remote, refs=(ref,), names=self.names) for ref in self.refs)
+        return tuple(replace(self, refs=(ref,)) for ref in self.refs)
 
     @property
     def is_wide(self) -> bool:
@@ -58,7 +62,15 @@ class Pushed(Struct, frozen=True, kw_only=True):
     @property
     def target(self) -> str:
         """The remote and the refs, as the journal shows them."""
-        return f"{self.remote} {' '.join(ref for ref, _ in self.refs)}".strip()
+        return self._at(self.remote)
+
+    @property
+    def written_target(self) -> str | None:
+        """The target with the remote as it is written; None where it is the same."""
+        return None if self.written == self.remote else self._at(self.written)
+
+    def _at(self, remote: str) -> str:
+        return f"{remote} {' '.join(ref for ref, _ in self.refs)}".strip()
 
 
 Answers = dict[tuple[Any, ...], list[str]]
@@ -148,11 +160,17 @@ def _read(git: _Git, words: Sequence[Word]) -> Pushed | None:
         # Whatever stands there and is not among these is deleted.
         kept = {ref for ref, _ in pushed} | {ref for listed in whole.values() for ref, _ in listed}
         refs.append(("refs/*", _listing(sorted(kept))))
-    url = _url(git, remote)
+    written = _urls(git, remote)
+    url = " ".join(map(folded_address, written))
     branches = [ref.removeprefix("refs/heads/").removeprefix("refs/tags/") for ref, _ in refs]
     names = [remote, url, *(ref for ref, _ in refs), *branches]
     names += [f"{remote}{mark}{branch}" for branch in branches for mark in ("/", " ", ":")]
-    return Pushed(remote=url, refs=tuple(refs), names=tuple(dict.fromkeys(filter(None, names))))
+    return Pushed(
+        remote=url,
+        refs=tuple(refs),
+        names=tuple(dict.fromkeys(filter(None, names))),
+        written=" ".join(written),
+    )
 
 
 def _named(
@@ -252,13 +270,13 @@ def _listing(lines: Iterable[str]) -> str:
     return f"sha256:{hashlib.sha256(chr(10).join(lines).encode()).hexdigest()}"
 
 
-def _url(git: _Git, remote: str) -> str:
-    """Give the remote's address without a name or password in it; a folder by its true path."""
+def _urls(git: _Git, remote: str) -> list[str]:
+    """Give the remote's addresses without a name or password in them; a folder by its true path."""
     if "/" not in remote and ":" not in remote:
         addresses = git.lines("remote", "get-url", "--push", "--all", remote)
     else:
         addresses = git.lines("ls-remote", "--get-url", "--", remote)
-    return " ".join(_address(git, address) for address in addresses)
+    return [_address(git, address) for address in addresses]
 
 
 def _address(git: _Git, address: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from counterfoil.server.hooks.call import Call, described
+from counterfoil.server.hooks.effect import Effect
 from counterfoil.store.domain.canonical import canonical_json, check_value
 from counterfoil.store.domain.names import normalize_name
 from counterfoil.store.domain.patterns import lazy_pattern
@@ -54,23 +55,34 @@ def former_identities_of(
 ) -> tuple[tuple[str, str], ...]:
     """Give the keys and digests by which a command was known earlier; what a journal has under them is it.
 
-    By its words as they were written, before they had one spelling; and by these with its loose words as its
-    target, before rules told that. None where nothing was known otherwise.
+    By its target in the case in which it is written; by its words as they were written as well, before they
+    had one spelling; and by these with its loose words as its target, before rules told that. None where
+    nothing was known otherwise.
     """
+    cased = tuple(map(_in_its_case, call.effects))
     as_written = tuple(
-        one if one.former_sent is None else replace(one, sent=one.former_sent) for one in call.effects
+        one if one.former_sent is None else replace(one, sent=one.former_sent) for one in cased
     )
     loose = tuple(
         replace(one, target=one.former_target) if one.has_former_target else one for one in as_written
     )
     found: list[tuple[str, str]] = []
     known = [call.effects]
-    for effects in (as_written, loose):
+    for effects in (cased, as_written, loose):
         if effects not in known:
             known.append(effects)
             former = replace(call, effects=effects, args={"effects": [described(one) for one in effects]})
             found.append(identity_of(former, redact=redact, call_id=call_id)[:2])
     return tuple(found)
+
+
+def _in_its_case(effect: Effect) -> Effect:
+    """Give an effect as it was told before what a forge compares without case stood in one."""
+    if effect.written_target is None:
+        return effect
+    once = None if effect.once is None else effect.written_target
+    sent = effect.sent if effect.written_sent is None else effect.written_sent
+    return replace(effect, target=effect.written_target, once=once, sent=sent)
 
 
 def likeness_marks(call: Call, *, redact: Callable[[Any], Any]) -> tuple[str, ...]:
@@ -84,13 +96,18 @@ def likeness_marks(call: Call, *, redact: Callable[[Any], Any]) -> tuple[str, ..
     return _digest(["words", effect.action, own]), _digest(["action", effect.action])
 
 
-def once_marks(call: Call, *, redact: Callable[[Any], Any]) -> tuple[str, ...]:
+def once_marks(call: Call, *, redact: Callable[[Any], Any], is_former: bool = False) -> tuple[str, ...]:
     """Give the marks by which an effect is known whose target can be acted on once, whatever its other words.
 
     The first holds whatever the state that goes with it, while it is not settled; the others, where that is
-    known, for good: the second with it, the third, of a version of a package, whatever it is.
+    known, for good: the second with it, the third, of a version of a package, whatever it is. `is_former`: as
+    they were made before targets stood in one case, none where that is the same.
     """
     effect = call.effects[0]
+    if is_former:
+        if effect.written_target is None:
+            return ()
+        effect = _in_its_case(effect)
     if effect.once is None:
         return ()
     target = redact(effect.once)

@@ -106,12 +106,13 @@ class Marks:
                 on_file = await self.on_file(own, system=None)
                 standing |= {known.operation: known for known in on_file if known.state in OPEN_OR_DONE}
             once = once_marks(part, redact=self._journal.hidden)
+            former = once_marks(part, redact=self._journal.hidden, is_former=True)
             wide = wide_mark(part, redact=self._journal.hidden)
-            alike_by = (*once[:1], *self._likeness(part), *(() if wide is None else (wide,)))
+            alike_by = (*once[:1], *former[:1], *self._likeness(part), *(() if wide is None else (wide,)))
             for mark in alike_by:
                 alike = await self._marked(own, mark)
                 standing |= {known.operation: known for known in alike if known.state in UNSETTLED}
-            for mark in once[1:]:
+            for mark in (*once[1:], *former[1:]):
                 same = await self._marked(own, mark)
                 standing |= {known.operation: known for known in same if known.state in OPEN_OR_DONE}
             found += [(known, part) for known in standing.values() if known.key != identity.key]

@@ -39,6 +39,7 @@ def program_effect(base: Effect, rule: CommandRule, invocation: Invocation, whol
     effect = replace(
         base,
         target=acted.target,
+        written_target=acted.written,
         sent=canonical(worded) | spelling.told(said=acted.said, operand=acted.operand),
         former_sent=call,
         state={**files, **(states or {})} or None,
@@ -61,6 +62,7 @@ def program_effect(base: Effect, rule: CommandRule, invocation: Invocation, whol
         effect,
         is_known=False,
         target=acted.lasting,
+        written_target=acted.lasting_written,
         lookup=filled(rule.lookup, {**acted.lasting_facts, "sent": sent_told({})}),
     )
 

@@ -39,6 +39,8 @@ def _told(pushed: Pushed, *, is_known: bool) -> dict[str, Any]:
     return {
         "pushed": pushed,
         "target": pushed.target,
+        "written_target": pushed.written_target,
+        "written_sent": None if pushed.written_target is None else {"remote": pushed.written, "refs": refs},
         "sent": {"remote": pushed.remote, "refs": refs},
         "state": [{"ref": ref, "commit": commit} for ref, commit in pushed.refs],
         "names": pushed.names,

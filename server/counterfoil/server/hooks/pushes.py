@@ -26,11 +26,16 @@ def may_be(step: Mapping[str, Any], part: Call) -> bool:
     target = str(step.get("target") or "")
     targets = target.split("; ")
     pushed = part.effects[0].pushed
-    if pushed is None or target == part.target:
-        return part.target in targets
+    told = {part.target, part.effects[0].written_target} - {None}
+    if pushed is None or target in told:
+        return not told.isdisjoint(targets)
     own = {ref for ref, _ in pushed.refs}
-    remote = f"{pushed.remote} "
-    pushes = (one.removeprefix(remote).split() for one in targets if one.startswith(remote))
+    pushes = (
+        one.removeprefix(remote).split()
+        for remote in dict.fromkeys((f"{pushed.remote} ", f"{pushed.written} "))
+        for one in targets
+        if one.startswith(remote)
+    )
     # What is not told one by one, or was cut off, may be any.
     return any(
         part.is_wide or len(target) >= LONGEST_TARGET or any(ref in own or "*" in ref for ref in refs)

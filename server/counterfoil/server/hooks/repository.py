@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from counterfoil.server.hooks.files import text_of
 from counterfoil.store.domain.patterns import lazy_pattern
 
-__all__ = ["branch_in", "repository_in", "repository_of_address"]
+__all__ = ["branch_in", "folded_address", "repository_in", "repository_of_address"]
 
 _MOST_FOLDERS = 40
 _REMOTE = lazy_pattern(r'\s*\[\s*remote\s+"([^"]+)"\s*\]\s*')
@@ -15,6 +15,7 @@ _ENTRY = lazy_pattern(r"\s*(url|gh-resolved|glab-resolved)\s*=\s*(.*?)\s*")
 _PATH = lazy_pattern(r"[A-Za-z0-9_.~-]{1,100}(?:/[A-Za-z0-9_.~-]{1,100}){1,8}")
 _SCP = lazy_pattern(r"(?:[^@/:\s]+@)?([^/:\s]+):(?!//)(.+)")
 _KNOWN_HOSTS = ("github.com", "gitlab.com")
+"""Forges of which it is known that they compare owners and names without case."""
 _FIRST = ("upstream", "github", "gitlab", "origin")
 """In this order a forge's own program looks at the remotes, where nobody chose one."""
 
@@ -69,6 +70,16 @@ def repository_of_address(address: str) -> str | None:
     if not _PATH.fullmatch(path):
         return None
     return path if host in ("", *_KNOWN_HOSTS) else f"{host}/{path}"
+
+
+def folded_address(address: str) -> str:
+    """Give the one spelling of an address at a forge that compares it without case; any other as it is."""
+    scp = _SCP.fullmatch(address)
+    try:
+        host = urlsplit(address).hostname if "://" in address else scp and scp[1].lower()
+    except ValueError:
+        return address
+    return address.lower() if host in _KNOWN_HOSTS else address
 
 
 def branch_in(folder: str | None) -> str | None:

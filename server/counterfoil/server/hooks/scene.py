@@ -21,7 +21,8 @@ class Scene(Struct, kw_only=True):
     In `said` it notes the options, by `says_operand` the first operand, which what it gives tells wholly.
     It notes `is_version` where a registry takes that once, `is_vague` where it may be that of any effect of
     the same action. `passing` are parts of a target that a program in front may change (a version, the
-    branch), each with what is left of it then; `passing_facts` are not known then.
+    branch), each with what is left of it then; `passing_facts` are not known then. `written` are parts of a
+    target that stand in one case, each as its words have it.
     """
 
     program: str
@@ -37,6 +38,7 @@ class Scene(Struct, kw_only=True):
     is_named: bool = False
     passing: dict[str, str] = field(default_factory=dict)
     passing_facts: tuple[str, ...] = ()
+    written: dict[str, str] = field(default_factory=dict)
     said: tuple[str, ...] = ()
     says_operand: bool = False
     is_version: bool = False

@@ -22,6 +22,7 @@ from counterfoil.server.app import build_server
 from counterfoil.server.callers import ClientInfo
 from counterfoil.server.http.application import MCP_PATH, HttpApplication, build_application
 from counterfoil.server.http.bearers import Bearers
+from counterfoil.server.http.connections import Connection
 from counterfoil.server.http.draining import Drain
 from counterfoil.server.http.health import Health
 from counterfoil.server.http.jwt_tokens import JwtTokens
@@ -45,9 +46,11 @@ from counterfoil.tools.catalogue import TOOL_SETS
 if TYPE_CHECKING:
     import socket
 
+    from starlette.types import ASGIApp
+
     from counterfoil.store.journal import Journal
 
-__all__ = ["serve_http"]
+__all__ = ["serve_http", "worker_config"]
 
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -153,6 +156,24 @@ class _Worker(uvicorn.Server):
         yield
 
 
+def worker_config(
+    app: "ASGIApp", *, drain_seconds: float, keep_alive_seconds: int = _KEEP_ALIVE_SECONDS
+) -> uvicorn.Config:
+    """Say how connections are served. Named for what they are, since uvicorn takes what is installed."""
+    return uvicorn.Config(
+        app,
+        http=Connection,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=keep_alive_seconds,
+        timeout_graceful_shutdown=math.ceil(drain_seconds) + _LAST_SECONDS,
+    )
+
+
 async def _run(
     application: HttpApplication,
     listener: "socket.socket",
@@ -160,18 +181,7 @@ async def _run(
     drain: Drain,
     address: ListenAddress,
 ) -> None:
-    worker = _Worker(
-        uvicorn.Config(
-            application.asgi,
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=math.ceil(http.drain_seconds) + _LAST_SECONDS,
-        )
-    )
+    worker = _Worker(worker_config(application.asgi, drain_seconds=http.drain_seconds))
     async with application.manager.run(), anyio.create_task_group() as tasks:
         await tasks.start(_heed_signals, worker, drain, http)
         _tell_address(address, listener)

@@ -210,7 +210,7 @@ def _nearest(text: str, path: Path) -> tuple[_Node, Path]:
 
 def _name(step: str | Where) -> str:
     if isinstance(step, Where):
-        raise NotJSON(f"nothing has {step}")
+        raise NotJSON(f"no entry in it has the {step}")
     return step
 
 

@@ -33,9 +33,15 @@ def gap_words(gap: Gap) -> str:
     """Say what is missing, what that does to operations, and how a person lifts it."""
     lack = gap.lack
     if lack.copy_of is not None:
+        what = (
+            "a copy"
+            if lack.exported_at is None
+            else f"an import of the export of {_moment(lack.exported_at)}"
+        )
         said = (
-            f"a copy of journal {lack.copy_of} into this one began at {_moment(lack.restored_at)} and has "
-            "not ended: what has not come yet is missing. The same `counterfoil copy` again ends it."
+            f"{what} of journal {lack.copy_of} into this one began at {_moment(lack.restored_at)} and has "
+            "not ended: what has not come yet is missing. "
+            f"The same `counterfoil {lack.command}` again ends it."
         )
     else:
         said = (

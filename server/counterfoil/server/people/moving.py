@@ -111,6 +111,9 @@ def import_(request: Request, file: str) -> int:
     states, decisions and permissions of the other journal count for nothing, and nothing is ever set back.
     Taking the same file again changes nothing. Where no journal is yet, one is made.
 
+    It may be broken off and started again. What has not come by then is unknown here: where no run was, every
+    new operation waits for a person (ask: history_gap) until the import has ended.
+
     Exit code 1 where conflicts were found; each is told, and what is here stands.
     """
     from counterfoil.store.spool import read_spool
