@@ -100,7 +100,7 @@ async def test_the_compaction_of_another_conversation_or_in_another_namespace_ch
         await sent(desk, 1)
         await desk.at("other").begin(caller=ANOTHER)
         assert await compacted(desk, conversation=ANOTHER.conversation) is True
-        elsewhere = Desk(desk.journal.of_namespace("elsewhere"), desk.clock)
+        elsewhere = Desk(await desk.journal.of_namespace("elsewhere"), desk.clock)
         await sent(elsewhere, 1)
         assert await compacted(elsewhere) is True
         assert await send(desk, 2) == MENTIONED

@@ -404,6 +404,21 @@ async def test_a_copy_marks_the_namespace_that_it_goes_into_whatever_the_others_
         assert await begun(tmp_path, clock, other, namespace="team") == "perform first_attempt"
 
 
+async def test_a_process_of_many_namespaces_knows_what_each_of_them_lacks(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with another_journal(tmp_path, clock) as source:
+        await source.begin()
+        async with open_desk(tmp_path, clock=clock, name="to.db") as target:
+            await target.journal.keeper.begin_copy_of(source.journal.keeper)
+        async with open_desk(tmp_path, clock=clock, name="to.db") as server:
+            assert words(await server.begin()) == "ask history_gap"
+            team = Desk(await server.journal.of_namespace("team"), clock)
+            assert words(await team.begin()) == "perform first_attempt"
+        async with open_desk(tmp_path, clock=clock, name="to.db", namespace="team") as server:
+            lacking = Desk(await server.journal.of_namespace("default"), clock)
+            assert words(await lacking.at("key-2").begin()) == "ask history_gap"
+
+
 async def test_a_gap_that_was_accepted_during_a_copy_is_over_when_it_ends(tmp_path: Path) -> None:
     clock = FakeClock()
     async with another_journal(tmp_path, clock) as source:

@@ -24,11 +24,11 @@ async def test_a_token_is_found_by_its_digest_from_every_namespace(tmp_path: Pat
     async with open_test_journal(tmp_path, namespace="team") as journal:
         issued = await journal.issue_token(token(), PERSON)
         assert (issued["name"], issued["namespace"], issued["holds"]) == ("ci", "team", "yes")
-        bearer = await journal.of_namespace("another").bearer(DIGEST)
+        bearer = await (await journal.of_namespace("another")).bearer(DIGEST)
         assert bearer is not None
         assert (bearer.namespace, bearer.name, bearer.scopes) == ("team", "ci", ("counterfoil:read",))
         assert await journal.bearer(ANOTHER_DIGEST) is None
-        assert await journal.of_namespace("another").list_tokens() == []
+        assert await (await journal.of_namespace("another")).list_tokens() == []
 
 
 async def test_only_a_person_issues_a_token_or_takes_it_back(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ async def test_a_name_is_that_of_one_token_that_counts(tmp_path: Path) -> None:
         first = await journal.issue_token(token(), PERSON)
         with pytest.raises(InvalidArgument, match="is that of a token that counts"):
             await journal.issue_token(token(sha256=ANOTHER_DIGEST), PERSON)
-        await journal.of_namespace("another").issue_token(token(sha256=ANOTHER_DIGEST), PERSON)
+        await (await journal.of_namespace("another")).issue_token(token(sha256=ANOTHER_DIGEST), PERSON)
         await journal.revoke_token(first["token"], PERSON)
         await journal.issue_token(token(sha256="c" * 64), PERSON)
         with pytest.raises(NotFound):

@@ -129,7 +129,7 @@ async def principal_of(server: HttpServer, place: Path, token: str, namespace: s
         checked = await journal.check_operation(check, PERSON)
         for other in {"team", "ops", "default"} - {namespace}:
             with pytest.raises(NotFound):
-                await journal.of_namespace(other).check_operation(check, PERSON)
+                await (await journal.of_namespace(other)).check_operation(check, PERSON)
     [principal] = {event["caller"]["principal"] for event in checked["history"]}
     return str(principal)
 

@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from msgspec.structs import replace
+
 from counterfoil.store.attending import Attendance, Attending, Mark, Recorded
 from counterfoil.store.attending_calls import AttendedCalls
 from counterfoil.store.counting import StateCount, count_operations
@@ -38,7 +40,7 @@ from counterfoil.store.domain.commands import (
 from counterfoil.store.domain.drafting import Situation
 from counterfoil.store.domain.instants import Instant, Reading
 from counterfoil.store.domain.states import Policy
-from counterfoil.store.journal_identity import JournalIdentity
+from counterfoil.store.journal_identity import JournalIdentity, read_marks
 from counterfoil.store.limits import Limits
 from counterfoil.store.preparing import Preparer
 from counterfoil.store.presenting import Presenter
@@ -189,14 +191,19 @@ class Journal:
 
         return Verifier(self._view, prober=self._prober, reconcile=self.reconcile_operation)
 
-    def of_namespace(self, namespace: str) -> "Journal":
-        """Give another namespace of this journal: the same database and rules, and not one fact in common."""
+    async def of_namespace(self, namespace: str) -> "Journal":
+        """Give another namespace of this journal: the same database and rules, and not one fact in common.
+
+        Raises:
+            JournalUnavailable: what the journal says of itself, or of that namespace, cannot be read.
+        """
+        identity = (await read_marks(self.database, namespace, named="the journal")).identity
         return Journal(
             self.database,
-            identity=self.identity,
+            identity=identity,
             redactor=self._redactor,
             namespace=namespace,
-            policy=self.policy,
+            policy=replace(self.policy, history_lost_at=identity.restored_at),
             clock=self._clock,
             limits=self._limits,
             prober=self._prober,

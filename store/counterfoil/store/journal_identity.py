@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from counterfoil.store.domain.instants import Instant, is_instant
 from counterfoil.store.errors import JournalUnavailable
-from counterfoil.store.protocol import Row
+from counterfoil.store.protocol import Connection, Database, Row
 
 __all__ = ["JournalIdentity", "Marks", "read_marks"]
 
@@ -27,12 +27,23 @@ class Marks(Struct, frozen=True, kw_only=True):
     secret: str
 
 
-def read_marks(row: Row, restores: Sequence[Row], *, named: object) -> Marks:
-    """Read the journal's own row, and the marks of lost history that count, the newest first.
+async def read_marks(database: Database, namespace: str, *, named: object) -> Marks:
+    """Read what a journal says of itself, and when history of `namespace` was lost last.
 
     Raises:
-        JournalUnavailable: one of them holds what no journal has; the message names the column.
+        JournalUnavailable: it says nothing, or holds what no journal has; the message names the column.
     """
+
+    async def work(connection: Connection) -> tuple[Row, Sequence[Row]]:
+        row = await connection.fetch_one("read_journal")
+        if row is None:
+            raise JournalUnavailable(
+                f"{named} is corrupt: its own row is gone",
+                fix="stop; keep the file as it is, and restore a backup",
+            )
+        return row, await connection.fetch_all("restores_of_namespace", {"namespace": namespace})
+
+    row, restores = await database.read(work)
     _check(row, _OF_THE_JOURNAL, what="its own row (table journal)", named=named)
     for mark in restores:
         _check(mark, _OF_A_RESTORE, what="a mark of lost history (table restores)", named=named)

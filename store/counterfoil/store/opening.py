@@ -1,7 +1,7 @@
 """Opens a journal: the one place that knows which databases there are."""
 
 import hmac
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from counterfoil.store.journal import Journal
 from counterfoil.store.journal_identity import read_marks
 from counterfoil.store.limits import Limits
 from counterfoil.store.probing import Prober
-from counterfoil.store.protocol import Connection, Database, Row
+from counterfoil.store.protocol import Connection, Database
 from counterfoil.store.redact import Redactor
 from counterfoil.store.stored_json import write_quickly
 
@@ -168,16 +168,7 @@ async def _journal(
         Forbidden: its secrets are compared under another key than `key`, where one is given.
     """
 
-    async def rows(connection: Connection) -> tuple[Row, Sequence[Row]]:
-        row = await connection.fetch_one("read_journal")
-        if row is None:
-            raise JournalUnavailable(
-                f"{named} is corrupt: its own row is gone",
-                fix="stop; keep the file as it is, and restore a backup",
-            )
-        return row, await connection.fetch_all("restores_of_namespace", {"namespace": namespace})
-
-    marks = read_marks(*await database.read(rows), named=named)
+    marks = await read_marks(database, namespace, named=named)
     if key is not None and not hmac.compare_digest(marks.secret, key):
         raise Forbidden(
             f"{named} has a key of its own, under which its secrets are compared; a key is given to a "

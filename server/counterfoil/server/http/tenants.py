@@ -34,7 +34,7 @@ class Tenants:
         if opened is not self._made_from:
             self._of_namespace.clear()
             self._made_from = opened
-        journal = self._of_namespace.pop(namespace, None) or opened.of_namespace(namespace)
+        journal = self._of_namespace.pop(namespace, None) or await opened.of_namespace(namespace)
         self._of_namespace[namespace] = journal
         if len(self._of_namespace) > _MOST_KEPT:
             self._of_namespace.popitem(last=False)
