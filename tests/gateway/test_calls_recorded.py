@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import mcp_types as types
 import pytest
 
 from counterfoil.store.domain.commands import OperationRef
@@ -117,6 +118,37 @@ async def test_a_strange_wish_is_refused_and_nothing_is_sent(tmp_path: Path, wis
         assert result.is_error
         assert "invalid_argument" in result.content[0].text
         assert stand.mail.sent == []
+
+
+async def test_a_wish_may_come_as_the_text_of_its_object(tmp_path: Path) -> None:
+    wish = '{"run": "another", "key": "mail:alice"}'
+    async with standing(tmp_path) as stand, stand.client() as client:
+        result = told(await client.call_tool("send_mail", {**ALICE, "_counterfoil": wish}))
+
+        assert (result["run"], result["key"]) == ("another", "mail:alice")
+        assert stand.mail.sent == [ALICE]
+
+
+async def test_an_argument_that_is_the_tools_own_is_passed_on(tmp_path: Path) -> None:
+    mail = Mail()
+    schema = {"type": "object", "properties": {"_counterfoil": {"type": "string"}}}
+    mail.tools = [types.Tool(name="send_mail", input_schema=schema)]
+    async with standing(tmp_path, mail) as stand, stand.client() as client:
+        [listed] = (await client.list_tools()).tools
+        result = told(await client.call_tool("send_mail", {**ALICE, "_counterfoil": "mine"}))
+
+        assert (listed.input_schema, result["state"]) == (schema, "succeeded")
+        assert stand.mail.sent == [{**ALICE, "_counterfoil": "mine"}]
+
+
+async def test_of_a_name_that_is_listed_twice_the_tool_that_acts_counts(tmp_path: Path) -> None:
+    mail = Mail()
+    mail.tools = [
+        types.Tool(name="send_mail", input_schema={"type": "object"}, annotations=hints)
+        for hints in (types.ToolAnnotations(read_only_hint=True), None)
+    ]
+    async with standing(tmp_path, mail) as stand, stand.client() as client:
+        assert told(await client.call_tool("send_mail", ALICE))["state"] == "succeeded"
 
 
 async def test_an_error_of_the_tool_leaves_the_call_in_doubt(tmp_path: Path, era: str) -> None:

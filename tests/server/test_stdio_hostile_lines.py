@@ -120,6 +120,7 @@ def test_a_message_that_is_no_sound_request_gets_a_json_rpc_error(
     answer = server.ask(bad)
     assert answer["error"]["code"] == code
     assert answer["id"] == request_id
+    assert answer["error"]["message"] != "Invalid request", "it does not say why"
 
 
 @pytest.mark.usefixtures("works_after")

@@ -305,3 +305,22 @@ async def test_a_payload_that_just_reaches_its_limit_is_taken(payload: Any) -> N
 
 async def test_what_just_reaches_its_limit_is_taken() -> None:
     assert (await command_of("begin_operation", **BEGIN, target="x" * 4000)).target == "x" * 4000
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(
+    ("tool", "given", "field"),
+    [
+        ("begin_operation", BEGIN, "lease_seconds"),
+        ("begin_operation", BEGIN, "max_attempts"),
+        ("check_operation", {"operation": "op_x"}, "wait_seconds"),
+        ("check_operation", {"operation": "op_x"}, "offset"),
+        ("record_progress", {"run": BEGIN["run"]}, "fraction"),
+    ],
+)
+async def test_a_number_that_no_float_holds_is_out_of_range(
+    tool: str, given: dict[str, Any], field: str, sign: int
+) -> None:
+    fault = await fault_of(tool, {**given, field: sign * 10**5_000})
+    assert isinstance(fault, InvalidArgument)
+    assert str(fault).startswith(f"{field}: is out of range")

@@ -118,7 +118,7 @@ def _envelope_problem(content: Any) -> str | None:
         return "method must be a string"
     if "id" in content and _usable_id(content) is None:
         return "id must be a string, or an integer of at most 64 bits"
-    if not isinstance(content.get("params") or {}, dict):
+    if content.get("params") is not None and not isinstance(content["params"], dict):
         return "params must be an object"
     return None
 

@@ -26,11 +26,14 @@ __all__ = [
     "UndoInput",
     "Whole",
     "WritingInput",
+    "number",
     "refused",
 ]
 
 LONGEST_SECONDS = 315_360_000
 """Ten years: longer than any lease or key lives, short enough that no time computed from it overflows."""
+
+_OUT_OF_RANGE = 10**300
 
 SHORTEST_CALL_ID = 16
 """A call id has to be unlikely to be met twice; clients' own ids have 20 characters and more."""
@@ -41,10 +44,11 @@ def refused(problem: str, accepted: str) -> PydanticCustomError:
     return PydanticCustomError("form", "{problem}", {"problem": problem, "accepted": accepted})
 
 
-def _number(value: Any) -> Any:
+def number(value: Any) -> Any:
+    """Give what may be a number; an integer that no float holds as one far out of every range."""
     if isinstance(value, bool):
         raise refused("is true or false", "a number")
-    return value
+    return max(-_OUT_OF_RANGE, min(value, _OUT_OF_RANGE)) if isinstance(value, int) else value
 
 
 def _whole_number(value: Any) -> Any:
@@ -85,9 +89,9 @@ def _index(value: int) -> int:
     return value
 
 
-Seconds = Annotated[float, BeforeValidator(_number), AfterValidator(_positive)]
+Seconds = Annotated[float, BeforeValidator(number), AfterValidator(_positive)]
 """A duration above zero."""
-SecondsOrZero = Annotated[float, BeforeValidator(_number), AfterValidator(_not_negative)]
+SecondsOrZero = Annotated[float, BeforeValidator(number), AfterValidator(_not_negative)]
 """A duration that may be zero."""
 Count = Annotated[int, BeforeValidator(_whole_number), AfterValidator(_counting)]
 """A whole number from 1; 1.0 is 1."""

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from counterfoil.store.domain.commands import Caller, OperationRef, RecordProgress
-from counterfoil.tools.inputs import Count, Object, OperationInput, WritingInput, refused
+from counterfoil.tools.inputs import Count, Object, OperationInput, WritingInput, number, refused
 from counterfoil.tools.outputs import OperationAnswer
 from counterfoil.tools.protocol import Journal
 from counterfoil.tools.specification import ToolSpecification
@@ -17,12 +17,6 @@ Call before sending if `send_before` is near or past, and from time to time duri
 the lease of your attempt, also one that merely ran out; with `run` alone your hold on the run. \
 continue: go on, before the new `send_before`. On anything else do not send. `checkpoint` comes back \
 to whoever resumes."""
-
-
-def _no_truth(value: Any) -> Any:
-    if isinstance(value, bool):
-        raise refused("is true or false", "a number from 0 to 1")
-    return value
 
 
 def _share(value: float) -> float:
@@ -37,7 +31,7 @@ class ProgressInput(OperationInput, WritingInput):
     operation: str | None = Field(None, description="its id; or run and key; or run alone")
     attempt: Count | None = Field(None, description="of begin_operation")
     message: str | None = None
-    fraction: Annotated[float, BeforeValidator(_no_truth), AfterValidator(_share)] | None = Field(
+    fraction: Annotated[float, BeforeValidator(number), AfterValidator(_share)] | None = Field(
         None, description="0 to 1"
     )
     checkpoint: Object | None = Field(None, description="what a successor needs to go on")

@@ -19,7 +19,7 @@ from counterfoil.server.gateway.recording import Recording
 from counterfoil.server.gateway.servers import Unreachable
 from counterfoil.server.gateway.tooling import KnownTool, Tooling
 from counterfoil.server.gateway.upstream import Upstream
-from counterfoil.server.gateway.wish import take_wish
+from counterfoil.server.gateway.wish import NO_WISH, is_tools_own, take_wish
 from counterfoil.server.rules.misfits import misfit
 from counterfoil.store.errors import Fault
 from counterfoil.store.redact import Redactor
@@ -92,8 +92,10 @@ class Calling:
         pass_on: Callable[..., Awaitable[dict[str, Any]]],
     ) -> dict[str, Any]:
         given = params.get("arguments")
+        arguments, wish = given if isinstance(given, dict) else {}, NO_WISH
         try:
-            arguments, wish = take_wish(given if isinstance(given, dict) else {})
+            if not is_tools_own(known.listed):
+                arguments, wish = take_wish(arguments)
         except Fault as fault:
             return _tool_error(fault_text(fault, duty="Nothing was passed on.", redactor=self._redactor))
         rule, tool = known.rule, params["name"]

@@ -68,8 +68,12 @@ class Tooling:
                     if client.server_capabilities.tools is not None:
                         for tool in await pages(self._upstream, "tools/list", "tools"):
                             name = tool.get("name")
-                            if isinstance(name, str):
-                                known.setdefault(name, self.judged(name, tool))
+                            if not isinstance(name, str):
+                                continue
+                            judged, earlier = self.judged(name, tool), known.get(name)
+                            # Which of two equal names a call reaches is not known: what acts counts.
+                            if earlier is None or (judged.has_effect and not earlier.has_effect):
+                                known[name] = judged
                 except BaseException:
                     self._is_stale = True
                     raise

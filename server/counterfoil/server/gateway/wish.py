@@ -6,8 +6,9 @@ from typing import Any
 from msgspec import Struct
 
 from counterfoil.store.errors import InvalidArgument
+from counterfoil.tools.reading import Unreadable, read_json
 
-__all__ = ["ARGUMENT", "NO_WISH", "Wish", "take_wish", "with_argument"]
+__all__ = ["ARGUMENT", "NO_WISH", "Wish", "is_tools_own", "take_wish", "with_argument"]
 
 ARGUMENT = "_counterfoil"
 
@@ -52,7 +53,7 @@ def take_wish(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], Wish]:
         InvalidArgument: the argument has another form; nothing was passed on.
     """
     rest = {name: value for name, value in arguments.items() if name != ARGUMENT}
-    given = arguments.get(ARGUMENT)
+    given = _object(arguments.get(ARGUMENT))
     if given is None:
         return rest, NO_WISH
     if not isinstance(given, Mapping) or not given.keys() <= {"run", "key", "distinct_from"}:
@@ -70,10 +71,27 @@ def take_wish(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], Wish]:
     return rest, wish
 
 
+def _object(given: Any) -> Any:
+    """Read an object that came as its text, as some clients send them."""
+    if not isinstance(given, str):
+        return given
+    try:
+        return read_json(given)
+    except Unreadable:
+        return given
+
+
+def is_tools_own(tool: Mapping[str, Any]) -> bool:
+    """Tell whether a tool, as its server lists it, has an argument of this name itself."""
+    schema = tool.get("inputSchema")
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    return isinstance(properties, Mapping) and ARGUMENT in properties
+
+
 def with_argument(tool: Mapping[str, Any]) -> dict[str, Any]:
     """Give a tool as it is listed with the argument added; one with a strange schema stays as it is."""
     schema = tool.get("inputSchema")
     properties = schema.get("properties", {}) if isinstance(schema, Mapping) else None
-    if not isinstance(schema, Mapping) or not isinstance(properties, Mapping) or ARGUMENT in properties:
+    if not isinstance(schema, Mapping) or not isinstance(properties, Mapping) or is_tools_own(tool):
         return dict(tool)
     return {**tool, "inputSchema": {**schema, "properties": {**properties, ARGUMENT: _SCHEMA}}}

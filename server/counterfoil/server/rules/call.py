@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from counterfoil.server.rules.tool_rule import ToolRule
+from counterfoil.server.rules.tool_rule import KEY_PLACE, ToolRule
 from counterfoil.store.domain.canonical import canonical_json, check_value
 from counterfoil.store.domain.json_numbers import Json
 from counterfoil.store.domain.names import normalize_name
@@ -26,7 +26,6 @@ Hide = Callable[[Json], Json]
 """Replaces the secrets in a value as the journal does."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,79}")
-_PLACE = re.compile(r"\{([^{}]+)\}")
 _LONG_MEMBER = 4_096
 _LONGEST_TEXT = 2_000
 _DIGEST_CHARACTERS = 20
@@ -120,7 +119,7 @@ def _named_key(rule: ToolRule, arguments: Mapping[str, Any], hide: Hide) -> str 
         missing = missing or text is None
         return text or ""
 
-    key = _PLACE.sub(fill, rule.key)
+    key = KEY_PLACE.sub(fill, rule.key)
     if missing or hide(key) != key:
         return None
     try:

@@ -6,8 +6,10 @@ from typing import Any
 
 from counterfoil.server.probes.json_reading import read_reading
 from counterfoil.server.probes.table import ProbeTable
-from counterfoil.server.rules.tool_rule import LookupRule, ReceiptRule, ToolRule
+from counterfoil.server.rules.tool_rule import KEY_PLACE, LookupRule, ReceiptRule, ToolRule
 from counterfoil.store.domain.commands import RECEIPT_KINDS
+from counterfoil.store.domain.names import normalize_name
+from counterfoil.store.errors import InvalidArgument
 
 __all__ = ["read_tool_rule"]
 
@@ -35,7 +37,7 @@ def read_tool_rule(where: str, values: Mapping[str, Any]) -> ToolRule:
         tool=tool,
         effect=_switch(table, "effect"),
         action=table.text("action"),
-        key=table.text("key"),
+        key=_key(table),
         target=table.text("target"),
         identity=identity,
         payload=payload,
@@ -92,6 +94,21 @@ def _lookup(table: ProbeTable) -> LookupRule | None:
         raise part.problem("found", "it is missing: the JSON path that says whether something was found")
     part.close()
     return rule
+
+
+def _key(table: ProbeTable) -> str | None:
+    """Read a key: a name with `{ARGUMENT}` in it. With a brace alone it would name one operation for all."""
+    key = table.text("key")
+    if key is None:
+        return None
+    bare = KEY_PLACE.sub("x", key)
+    if "{" in bare or "}" in bare:
+        raise table.problem("key", "its braces stand in pairs around the name of an argument: mail:{to}")
+    try:
+        normalize_name(bare, field="key")
+    except InvalidArgument as fault:
+        raise table.problem("key", fault.fix.partition(": ")[2]) from None
+    return key
 
 
 def _part(table: ProbeTable, key: str) -> ProbeTable | None:

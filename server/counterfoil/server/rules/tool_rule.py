@@ -10,7 +10,10 @@ from counterfoil.server.probes.json_path import JsonPath
 from counterfoil.server.probes.json_reading import JsonReading
 from counterfoil.store.domain.patterns import matches_glob
 
-__all__ = ["NO_RULE", "LookupRule", "ReceiptRule", "ToolRule", "rule_for"]
+__all__ = ["KEY_PLACE", "NO_RULE", "LookupRule", "ReceiptRule", "ToolRule", "rule_for"]
+
+KEY_PLACE = re.compile(r"\{([^{}]+)\}")
+"""Where an argument stands in a rule's key."""
 
 
 class ReceiptRule(Struct, frozen=True, kw_only=True):
