@@ -944,6 +944,26 @@ async def test_what_two_journals_have_undone_by_two_operations_is_told(
         assert await desk.state() == "compensated"
 
 
+async def test_an_undoing_that_comes_without_what_it_undoes_is_told_until_that_has_come(
+    tmp_path: Path,
+) -> None:
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        original = await desk.at("key-1", run="z").begin()
+        await desk.at("key-1", run="z").receipt()
+        undo = desk.at("undo", run="a")
+        begun = await undo.begin(action="email.recall", compensates=original["operation"])
+        await undo.receipt(external_id="u-1")
+        for _ in range(2):
+            (told,) = (await take(other, await exported(desk, "a"))).conflicts
+            assert (told.kind, told.operation) == ("original", begun["operation"])
+            assert told.journal == f"{original['operation']} is unknown"
+        # The undoing's run comes first in the whole file, its original after it.
+        assert (await take(other, await exported(desk))).conflicts == []
+        assert (await take(other, await exported(desk, "a"))).conflicts == []
+        assert words(await other.at("key-1", run="z").begin()) == "skip compensated"
+
+
 async def test_another_effect_under_the_same_key_is_a_conflict_and_adds_nothing(tmp_path: Path) -> None:
     clock = FakeClock()
     async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:

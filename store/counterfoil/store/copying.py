@@ -202,8 +202,9 @@ class Copier:
             if found is not None:
                 raise InvalidArgument(
                     f"run {given.run}",
-                    f"{found.key} was attempted elsewhere since TO was put back: it would hide what TO lacks",
-                    accepted="a run whose gap a person has accepted (`counterfoil restore --accept-gap RUN`)",
+                    f"{found.key} was attempted elsewhere since TO was put back: it would hide what TO lacks "
+                    "until a person has accepted that gap (`counterfoil restore --accept-gap RUN`)",
+                    accepted="a run whose gap is accepted",
                 )
             return await take_over(connection, given, known=standing, now=self._target.now(connection).at)
 

@@ -51,8 +51,9 @@ class Conflict(Struct, frozen=True, kw_only=True):
     """What the file says of an operation and the journal does not follow.
 
     `kind`: `effect` (the same run and key stand for another effect), `state` (the states differ, the
-    journal's stands), `unfit` (the evidence fits no rule), `gap` (it would hide what the journal lacks) or
-    `undone` (one operation undid it here and another there; both are named).
+    journal's stands), `unfit` (the evidence fits no rule), `gap` (it would hide what the journal lacks),
+    `undone` (one operation undid it here and another there; both are named) or `original` (what it undoes is
+    unknown here: begun here, that would be performed again).
     """
 
     operation: str
@@ -124,6 +125,7 @@ class Importer:
         }
         await begin_import(self._view, **export, lack=spool.lack)
         taken = Taken(journal_id=spool.journal_id, lacks_history=spool.lack is not None)
+        undoings: list[Operation] = []
         for given in self._runs(spool, now):
 
             async def work(connection: Connection, given: GivenRun = given) -> Taken:
@@ -132,7 +134,31 @@ class Importer:
                 ).take()
 
             taken.add(await self._view.database.write(work))
+            undoings += (each for each in given.operations.values() if each.compensates and each.granted)
+        taken.add(await self._without_original(undoings, Taken(journal_id=spool.journal_id)))
         await end_import(self._view, **export)
+        return taken
+
+    async def _without_original(self, undoings: Iterable[Operation], taken: Taken) -> Taken:
+        """Tell of undoings whose originals came neither with this file nor before it."""
+
+        async def work(connection: Connection) -> None:
+            for undoing in undoings:
+                place = {"namespace": self._view.namespace, "id": undoing.compensates}
+                if await connection.fetch_one("read_operation_by_id", place) is None:
+                    state = state_of(undoing, self._view.now(connection).at)
+                    taken.conflicts.append(
+                        Conflict(
+                            operation=undoing.id,
+                            run=undoing.run,
+                            key=undoing.key,
+                            kind="original",
+                            journal=f"{undoing.compensates} is unknown",
+                            file=state.value,
+                        )
+                    )
+
+        await self._view.database.read(work)
         return taken
 
     def _runs(self, spool: Spool, now: Instant) -> Iterator[GivenRun]:

@@ -34,6 +34,7 @@ _MEANINGS = {
     "unfit": "the evidence there fits no rule here; nothing was taken",
     "gap": "attempted there since this journal was put back, which would hide what it lacks; not taken: "
     "look, accept the gap of that run (`counterfoil restore --accept-gap RUN`), then again",
+    "original": "take in the run of what it undoes as well; begun here, that would be performed again",
     "undone": "undone by one operation here and by another there: look whether it was undone twice",
 }
 
