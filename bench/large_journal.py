@@ -261,10 +261,10 @@ def _values(effect: Effect, redactor: Redactor) -> dict[str, str]:
         "fingerprint": fingerprint(effect.action, effect.target, effect.args),
         "args": args,
         "args_digest": digest(args),
-        "args_keyed": redactor.keyed_digest(effect.args),
+        "args_keyed": redactor.keyed_digest(args),
         "payload": payload,
         "payload_digest": digest(payload),
-        "payload_keyed": redactor.keyed_digest(effect.payload),
+        "payload_keyed": redactor.keyed_digest(canonical_json(effect.payload)),
     }
 
 

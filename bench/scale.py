@@ -13,7 +13,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -105,7 +105,7 @@ async def compare(sides: list[Side], rounds: int) -> None:
                     await one_round(journal, run, number, timings)
 
 
-def opened(path: Path) -> Any:
+def opened(path: Path) -> AbstractAsyncContextManager[Journal]:
     """Open a journal that was built."""
     fresh = Fresh(journal_id="never used", secret="00" * 32)
     return open_journal(path, fresh=fresh, namespace=NAMESPACE, policy=Policy(), clock=read_clock)
@@ -115,7 +115,7 @@ async def search(side: Side) -> None:
     """Time the searches and the lists of runs."""
     middle = side.runs[len(side.runs) // 2]
     known = effect_of(middle.name, 3)
-    searches = {
+    searches: dict[str, dict[str, Any]] = {
         "nothing (the newest)": {},
         "text, found everywhere": {"text": "customer"},
         "text, of one run in the middle": {"text": known.target[-25:]},

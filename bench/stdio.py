@@ -49,7 +49,8 @@ class Server:
         assert self._process.stdout is not None
         answer: dict[str, Any] = json.loads(self._process.stdout.readline())
         assert answer["id"] == self._next_id, answer
-        return answer["result"]
+        result: dict[str, Any] = answer["result"]
+        return result
 
     def call(self, tool: str, number: int) -> float:
         """Call a tool and give the round trip in seconds."""

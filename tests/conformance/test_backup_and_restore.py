@@ -409,6 +409,12 @@ def cut(file: Path) -> None:
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
 
 
+def scribbled_on(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[20_000:20_400] = b"\xff" * 400
+    file.write_bytes(content)
+
+
 def a_letter(file: Path) -> None:
     file.write_text("dear backup")
 
@@ -423,16 +429,20 @@ def of_the_future(file: Path) -> None:
         raw.execute("PRAGMA user_version = 999")
 
 
-@pytest.mark.parametrize("damage", [emptied, cut, a_letter, with_a_trigger, of_the_future, Path.unlink])
+@pytest.mark.parametrize(
+    "damage", [emptied, cut, scribbled_on, a_letter, with_a_trigger, of_the_future, Path.unlink]
+)
 async def test_a_backup_that_is_not_whole_is_refused_and_leaves_nothing(tmp_path: Path, damage: Any) -> None:
     from counterfoil.store.errors import Fault
 
     clock = FakeClock()
     await backed_up(tmp_path, clock)
     damage(tmp_path / "backup.db")
-    with pytest.raises(Fault):
+    with pytest.raises(Fault) as fault:
         await restore(tmp_path, clock)
     assert names_in(tmp_path / "restored") == []
+    # The journal whose place it is to take may be whole: it is not the one that is told of.
+    assert "backup.db" in fault.value.message
 
 
 async def test_a_backup_whose_log_was_changed_is_told(tmp_path: Path) -> None:

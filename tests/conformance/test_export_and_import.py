@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from conformance.sqlite_journals import damage
 from counterfoil.store.domain.commands import (
     BeginRun,
     Caller,
@@ -29,7 +30,7 @@ from counterfoil.store.domain.commands import (
 )
 from counterfoil.store.domain.instants import rfc3339
 from counterfoil.store.domain.states import Policy
-from counterfoil.store.errors import Forbidden, InvalidArgument, NotFound
+from counterfoil.store.errors import Forbidden, InvalidArgument, JournalUnavailable, NotFound
 from counterfoil.store.importing import Importer, Taken
 from counterfoil.store.opening import Fresh, open_journal
 from counterfoil.store.restoring import mark_restored
@@ -566,6 +567,67 @@ async def test_what_a_restored_journal_lacks_is_lacking_where_its_export_is_take
         assert words(await third.begin()) == "ask history_gap"
 
 
+@pytest.mark.parametrize("by_copy", [False, True])
+@pytest.mark.parametrize("is_persons", [False, True])
+@pytest.mark.parametrize("is_run_known", [False, True])
+async def test_an_attempt_made_elsewhere_since_a_restore_hides_nothing_that_is_lacking_here(
+    tmp_path: Path, *, by_copy: bool, is_persons: bool, is_run_known: bool
+) -> None:
+    """It was performed here in the lost time, perhaps: what another journal tried does not answer that."""
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk:
+        if is_run_known:
+            await desk.at("known").begin()
+        else:
+            await desk.at("known", run="another run").begin()
+        clock.advance(60)
+        await mark_restored(desk.journal, clock=clock, policy=Policy(), caller=IMPORTER)
+    clock.advance(60)
+    async with (
+        another_journal(tmp_path, clock) as other,
+        open_desk(tmp_path, clock=clock) as desk,
+    ):
+        await other.begin()
+        if is_persons:
+            await other.failure("unknown")
+            clock.advance(600)
+            await other.reconcile("not_performed", caller=PERSON)
+        else:
+            await other.failure("none", evidence={"status": 401})
+        await other.at("done").begin()
+        await other.at("done").receipt(external_id="m-done")
+
+        async def bring() -> list[str]:
+            if not by_copy:
+                return [conflict.kind for conflict in (await take(desk, await exported(other))).conflicts]
+            copied, _ = await desk.journal.keeper.copy_from(other.journal.keeper, IMPORTER)
+            return [*("gap" for _ in copied.refused), *(conflict.kind for conflict in copied.conflicts)]
+
+        assert await bring() == ["gap"]
+        assert words(await desk.begin()) == "ask history_gap"
+        assert (await desk.journal.reader.verify()).faults == ()
+
+    async with another_journal(tmp_path, clock) as other, open_desk(tmp_path, clock=clock) as desk:
+        await desk.journal.keeper.accept_gap("run-1", as_caller(PERSON))
+        assert "gap" not in await bring()
+        assert words(await desk.at("done").begin()) == "skip already_succeeded"
+        assert (await desk.begin())["next"] == "perform"
+
+
+async def test_what_was_attempted_since_both_were_put_back_is_taken_along(tmp_path: Path) -> None:
+    clock = FakeClock()
+    await restored(tmp_path, clock)
+    async with another_journal(tmp_path, clock) as other, open_desk(tmp_path, clock=clock) as desk:
+        await take(other, await exported(desk))
+    async with another_journal(tmp_path, clock) as other, open_desk(tmp_path, clock=clock) as desk:
+        clock.advance(60)
+        await desk.journal.keeper.accept_gap("tried", as_caller(PERSON))
+        await desk.at("key-1", run="tried").begin()
+        await desk.at("key-1", run="tried").failure("none", evidence={"status": 401})
+        assert (await take(other, await exported(desk))).conflicts == []
+        assert words(await other.at("key-1", run="tried").begin()) == "perform retry_after_failure"
+
+
 async def test_an_export_that_lacks_history_is_not_taken_into_a_namespace_in_use(tmp_path: Path) -> None:
     clock = FakeClock()
     file = await restored(tmp_path, clock)
@@ -812,6 +874,76 @@ async def test_an_undoing_elsewhere_is_an_undoing_here(tmp_path: Path) -> None:
         assert (await other.journal.reader.verify()).faults == ()
 
 
+UNDOING: dict[str, Any] = {"external_id": "u-1", "kind": "record", "system": "crm"}
+
+
+async def test_an_undoing_that_came_too_early_here_counts_once_it_counts_elsewhere(tmp_path: Path) -> None:
+    """It was found while a lease was live: kept in both, and handed in again in one of them."""
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        await desk.begin(**KEYED)
+        assert words(await desk.reconcile("compensated", **UNDOING)) == "wait lease_held"
+        await desk.failure("unknown")
+        await take(other, await exported(desk))
+        assert words(await desk.reconcile("compensated", **UNDOING)) == "continue recorded"
+        file = await exported(desk)
+        taken = await take(other, file)
+        assert (taken.receipts, taken.conflicts) == (1, [])
+        assert words(await other.begin(**KEYED)) == "skip compensated"
+        assert not (await take(other, file)).changed
+        assert (await other.journal.reader.verify()).faults == ()
+
+
+@pytest.mark.parametrize("has_failed", [False, True])
+async def test_what_took_place_and_was_undone_elsewhere_is_undone_here_too(
+    tmp_path: Path, has_failed: bool
+) -> None:
+    """Only its undoing has a reference: that the effect took place is what the attempt elsewhere may mean."""
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        plan = (PlanStep(key="key-1", action="email.send", target="key-1@example.org", args={"n": 1}),)
+        await other.journal.begin_run(BeginRun(run=other.run, plan=plan), AGENT)
+        if has_failed:
+            await other.begin(args={"n": 1})
+            await other.failure("none", evidence={"status": 401})
+            clock.advance(1)
+        await desk.begin(args={"n": 1})
+        await desk.failure("unknown")
+        await desk.reconcile("compensated", **UNDOING)
+        file = await exported(desk)
+        assert (await take(other, file)).conflicts == []
+        assert words(await other.begin(args={"n": 1})) == "skip compensated"
+        assert not (await take(other, file)).changed
+        assert (await other.journal.reader.verify()).faults == ()
+
+
+@pytest.mark.parametrize("by_copy", [False, True])
+async def test_what_two_journals_have_undone_by_two_operations_is_told(
+    tmp_path: Path, *, by_copy: bool
+) -> None:
+    """Money paid back twice is in nobody's state: each journal counts it as undone, and so it is."""
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
+        original = await desk.begin()
+        await desk.receipt()
+        await take(other, await exported(desk))
+        undoings = []
+        for place, run in ((desk, "here"), (other, "there")):
+            undo = place.at("undo", run=run)
+            begun = await undo.begin(action="email.recall", compensates=original["operation"])
+            undoings.append(begun["operation"])
+            await undo.receipt(external_id=f"u-{run}")
+        for _ in range(2):
+            if by_copy:
+                copied, _checked = await desk.journal.keeper.copy_from(other.journal.keeper, IMPORTER)
+                conflicts = copied.conflicts
+            else:
+                conflicts = (await take(desk, await exported(other))).conflicts
+            told = [(each.kind, each.operation, each.journal, each.file) for each in conflicts]
+            assert told == [("undone", original["operation"], *undoings)]
+        assert await desk.state() == "compensated"
+
+
 async def test_another_effect_under_the_same_key_is_a_conflict_and_adds_nothing(tmp_path: Path) -> None:
     clock = FakeClock()
     async with open_desk(tmp_path, clock=clock) as desk, another_journal(tmp_path, clock) as other:
@@ -890,6 +1022,44 @@ async def test_a_pruned_operation_arrives_as_a_tombstone(tmp_path: Path) -> None
         assert answer["recorded"]["payload"]["pruned"] is True
         with sqlite3.connect(tmp_path / "another" / "journal.db") as raw:
             assert raw.execute("SELECT pruned_at FROM operations").fetchall() == [(clock.at,)]
+
+
+@pytest.mark.sqlite_only
+@pytest.mark.parametrize(
+    ("damage_done", "said"),
+    [
+        ("UPDATE events SET data = '{' WHERE run = 'b' AND seq = 2", "event 2 was changed"),
+        (
+            "UPDATE events SET data = CAST(x'22ff22' AS TEXT) WHERE run = 'b' AND seq = 2",
+            "event 2 cannot be read",
+        ),
+        ("DELETE FROM events WHERE run = 'b' AND seq = 2", "event 2 is missing"),
+        (
+            "DELETE FROM events WHERE run = 'b' AND seq = (SELECT last_seq FROM runs WHERE run = 'b')",
+            "ends at",
+        ),
+        ("UPDATE runs SET head = 'x' WHERE run = 'b'", "another last hash"),
+        (
+            "UPDATE bodies SET body = '1' WHERE run = 'b' AND body LIKE '%\"n\"%'",
+            "a body is not what was recorded",
+        ),
+        ("UPDATE contexts SET body = CAST(x'22ff22' AS TEXT)", "a context is not what was recorded"),
+    ],
+)
+async def test_what_no_journal_would_take_in_is_not_exported_and_the_run_is_named(
+    tmp_path: Path, damage_done: str, said: str
+) -> None:
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk:
+        await three_runs(desk)
+        await desk.at("key-2", run="b").begin(args={"n": 1}, context={"model": "m-1"})
+    damage(tmp_path, damage_done)
+    async with open_desk(tmp_path, clock=clock) as desk:
+        with pytest.raises(JournalUnavailable, match=f"run b is damaged: .*{said}"):
+            await exported(desk)
+        file = await exported(desk, "c")
+    async with another_journal(tmp_path, clock) as other:
+        assert (await take(other, file)).runs_new == 1
 
 
 async def test_nothing_crosses_namespaces(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from counterfoil.store.domain.model import Operation
 from counterfoil.store.errors import InvalidArgument, JournalUnavailable
 from counterfoil.store.given_runs import RunReader, Standing
 from counterfoil.store.importing import Conflict, RunImport
+from counterfoil.store.lost_history import Lack, closes_gap, lack_of
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.rows import load_operation, run_from_row
 from counterfoil.store.taking_over import take_over
@@ -103,6 +104,8 @@ class Copier:
         self._source = source
         self._target = target
         self._tell = tell
+        self._lack: Lack | None = None
+        """What the journal that is copied lacks by itself."""
         self._copied = Copied(
             from_journal=identities[0].id,
             to_journal=identities[1].id,
@@ -116,6 +119,7 @@ class Copier:
             JournalUnavailable: one of the two cannot be used; what was copied before stays.
         """
         copied, caller = self._copied, self._target.prepare.caller(caller)
+        self._lack = await lack_of(self._source)
         in_all = await self._look_at_source()
         await copy_compactions(self._source, self._target, caller)
         done = 0
@@ -187,6 +191,20 @@ class Copier:
         )
 
         async def work(connection: Connection) -> bool:
+            found = await closes_gap(
+                connection,
+                given.namespace,
+                given.run,
+                given.operations.values(),
+                theirs=self._lack,
+                now=self._target.now(connection).at,
+            )
+            if found is not None:
+                raise InvalidArgument(
+                    f"run {given.run}",
+                    f"{found.key} was attempted elsewhere since TO was put back: it would hide what TO lacks",
+                    accepted="a run whose gap a person has accepted (`counterfoil restore --accept-gap RUN`)",
+                )
             return await take_over(connection, given, known=standing, now=self._target.now(connection).at)
 
         try:
@@ -230,7 +248,12 @@ class Copier:
         given = RunReader(self._target.prepare, await self._target.moment()).read(part.lines())
         taken = await self._target.database.write(
             lambda connection: RunImport(
-                self._target, connection, given, caller, journal_id=self._copied.from_journal
+                self._target,
+                connection,
+                given,
+                caller,
+                journal_id=self._copied.from_journal,
+                lack=self._lack,
             ).take()
         )
         copied = self._copied

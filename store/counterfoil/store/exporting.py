@@ -21,11 +21,13 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from counterfoil.store.chain import first_fault, genesis
 from counterfoil.store.contexts import named_contexts
 from counterfoil.store.domain.instants import Instant, rfc3339
+from counterfoil.store.errors import BodyDamaged, JournalUnavailable
 from counterfoil.store.lost_history import lack_of, unfinished
 from counterfoil.store.protocol import Connection, Row
-from counterfoil.store.resolving import no_such_run
+from counterfoil.store.resolving import as_recorded, no_such_run
 from counterfoil.store.viewing import Viewer
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ class Exporter:
 
         Raises:
             NotFound: there is no run of that name.
+            JournalUnavailable: a run is damaged; what was given before that is no export.
             Forbidden: what is copied or imported into this has not come whole yet.
         """
         name = None if run is None else self._view.prepare.name(run, name="run")
@@ -120,17 +123,22 @@ class Exporter:
         self._counts["runs"] += 1
         shown = ("run", "created_at", "last_seq", "head", "operations", "workflow", "workflow_version")
         yield self._line({"type": "run", **{name: row[name] for name in shown}})
-        async for body in self._pages("bodies_page", row, "digest", ""):
+        async for body in self._pages("audit_bodies", row, "digest", ""):
+            _hold(row, body["body"], body["digest"], what="a body")
             self._counts["bodies"] += 1
             yield self._line({"type": "body", **dict(body)})
-        async for event in self._pages("read_events", row, "seq", 0):
+        proved = (0, genesis(row["namespace"], row["run"]))
+        async for event in self._pages("audit_events", row, "seq", 0):
             if event["seq"] > row["last_seq"]:
                 break
-            for line in await self._new_contexts(json.loads(event["data"])):
+            _prove(row, (event,), after=proved, last_seq=event["seq"], head=event["hash"])
+            proved = (event["seq"], event["hash"])
+            for line in await self._new_contexts(row, json.loads(event["data"])):
                 yield line
             self._counts["events"] += 1
             self._counts["operations"] += event["kind"] == "operation_created"
             yield self._line({"type": "event", **{name: event[name] for name in _EVENT}})
+        _prove(row, (), after=proved, last_seq=row["last_seq"], head=row["head"])
 
     async def _pages(self, statement: str, run: Row, by: str, start: Any) -> AsyncIterator[Row]:
         after = start
@@ -152,7 +160,7 @@ class Exporter:
                 return
             after = rows[-1][by]
 
-    async def _new_contexts(self, data: dict[str, Any]) -> list[str]:
+    async def _new_contexts(self, run: Row, data: dict[str, Any]) -> list[str]:
         """Give the contexts that an event is the first in this file to refer to."""
         lines = []
         for digest in named_contexts(data):
@@ -162,9 +170,33 @@ class Exporter:
             place = {"namespace": self._view.namespace, "digest": digest}
             row = await self._view.database.read(partial(_context, place=place))
             if row is not None:
+                _hold(run, row["body"], digest, what="a context")
                 self._counts["contexts"] += 1
                 lines.append(self._line({"type": "context", "digest": digest, "body": row["body"]}))
         return lines
+
+
+def _prove(run: Row, events: Sequence[Row], *, after: tuple[int, str], last_seq: int, head: str) -> None:
+    """Make sure that the log goes on as it was written: no journal takes in a file with one that does not."""
+    place = {"namespace": run["namespace"], "run": run["run"]}
+    fault = first_fault(events, **place, last_seq=last_seq, head=head, after=after)
+    if fault is not None:
+        raise _damaged(run, f"its log does not hold: {fault.problem}")
+
+
+def _hold(run: Row, text: object, digest: str, *, what: str) -> None:
+    """Make sure that a text is what was kept under its digest."""
+    try:
+        as_recorded(text, digest, what=what)
+    except BodyDamaged:
+        raise _damaged(run, f"{what} is not what was recorded ({digest})") from None
+
+
+def _damaged(run: Row, problem: str) -> JournalUnavailable:
+    return JournalUnavailable(
+        f"run {run['run']} is damaged: {problem}; no journal would take in an export that holds it",
+        fix="run `counterfoil verify`, and restore a backup; other runs can be exported one by one (--run)",
+    )
 
 
 async def _context(connection: Connection, *, place: Mapping[str, str]) -> Row | None:

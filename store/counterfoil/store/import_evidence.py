@@ -56,13 +56,39 @@ class Evidence:
             self.events.append(event)
 
     def new_receipts(self) -> Sequence[Receipt]:
-        """Give the receipts that are not on file here and stand as evidence there; undoings come last."""
+        """Give the receipts that stand as evidence there and are not on file here; undoings come last.
+
+        One that is on file here without counting, and counts there, is handed in again as well.
+        """
         known = {_receipt_key(receipt) for receipt in self.operation.receipts}
-        new = [receipt for receipt in self._theirs.receipts if _receipt_key(receipt) not in known]
+        waiting = self._waiting()
+        new = [
+            receipt
+            for receipt in self._theirs.receipts
+            if _receipt_key(receipt) not in known
+            or (receipt.is_accepted and _receipt_key(receipt) in waiting)
+        ]
         # What is foreign there may look as if it proved something here, and what a person set aside does not.
         standing = [receipt for receipt in new if not (receipt.is_foreign or receipt.is_set_aside)]
         self.not_taken += len(new) - len(standing)
         return sorted(standing, key=lambda receipt: (receipt.is_undo, receipt.number))
+
+    def undoings_left(self) -> Sequence[Receipt]:
+        """Give the undoings that count there and were too early here: an effect may be established by now."""
+        waiting = self._waiting()
+        return [
+            receipt
+            for receipt in self._theirs.receipts
+            if receipt.is_undo and receipt.is_accepted and _receipt_key(receipt) in waiting
+        ]
+
+    def _waiting(self) -> set[tuple[Any, ...]]:
+        """Name the receipts that are on file here and have not come to count; what a person set aside has."""
+        return {
+            _receipt_key(receipt)
+            for receipt in self.operation.receipts
+            if not (receipt.is_accepted or receipt.is_set_aside)
+        }
 
     def new_findings(self) -> Sequence[Finding]:
         """Give the empty and the inconclusive looks that are not on file here; the others had receipts."""

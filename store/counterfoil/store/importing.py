@@ -12,7 +12,7 @@ copy (`lost_history`).
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
@@ -30,7 +30,7 @@ from counterfoil.store.domain.states import state_of
 from counterfoil.store.errors import InvalidArgument
 from counterfoil.store.given_runs import GivenRun, read_given_run
 from counterfoil.store.import_evidence import Evidence
-from counterfoil.store.lost_history import begin_import, end_import
+from counterfoil.store.lost_history import Lack, begin_import, closes_gap, end_import
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.pruning import bodies_of
@@ -51,7 +51,8 @@ class Conflict(Struct, frozen=True, kw_only=True):
     """What the file says of an operation and the journal does not follow.
 
     `kind`: `effect` (the same run and key stand for another effect), `state` (the states differ, the
-    journal's stands) or `unfit` (the evidence fits no rule).
+    journal's stands), `unfit` (the evidence fits no rule), `gap` (it would hide what the journal lacks) or
+    `undone` (one operation undid it here and another there; both are named).
     """
 
     operation: str
@@ -127,7 +128,7 @@ class Importer:
 
             async def work(connection: Connection, given: GivenRun = given) -> Taken:
                 return await RunImport(
-                    self._view, connection, given, caller, journal_id=spool.journal_id
+                    self._view, connection, given, caller, journal_id=spool.journal_id, lack=spool.lack
                 ).take()
 
             taken.add(await self._view.database.write(work))
@@ -143,13 +144,21 @@ class RunImport:
     """Takes in one run that was proved, inside its transaction."""
 
     def __init__(
-        self, view: Viewer, connection: Connection, given: GivenRun, caller: Caller, *, journal_id: str
+        self,
+        view: Viewer,
+        connection: Connection,
+        given: GivenRun,
+        caller: Caller,
+        *,
+        journal_id: str,
+        lack: Lack | None,
     ) -> None:
         self._view = view
         self._connection = connection
         self._given = given
         self._caller = caller
         self._journal_id = journal_id
+        self._lack = lack
         self._place = {"namespace": given.namespace, "run": given.run}
         self._situation = Situation(
             now=view.now(connection),
@@ -170,7 +179,8 @@ class RunImport:
         for theirs in sorted(self._given.operations.values(), key=lambda each: each.position):
             ours = await self._read(theirs.id)
             if ours is None:
-                await self._take_operation(theirs)
+                if not await self._hides_gap([theirs]):
+                    await self._take_operation(theirs)
             elif await self._is_same_effect(ours, theirs):
                 await self._add_evidence(ours, theirs)
             else:
@@ -194,8 +204,24 @@ class RunImport:
             )
         )
 
+    async def _hides_gap(self, operations: Iterable[Operation]) -> bool:
+        """Tell of what cannot be taken: this journal would no longer ask about the time that it lacks."""
+        found = await closes_gap(
+            self._connection,
+            self._given.namespace,
+            self._given.run,
+            operations,
+            theirs=self._lack,
+            now=self._now,
+        )
+        if found is not None:
+            self._conflict(found, "gap", "history_gap", state_of(found, self._now).value)
+        return found is not None
+
     async def _take_whole(self) -> None:
         given = self._given
+        if await self._hides_gap(given.operations.values()):
+            return
         if not await take_over(self._connection, given, known=None, now=self._now):
             raise LookupError("the run was not there")
         for operation in given.operations.values():
@@ -288,6 +314,8 @@ class RunImport:
             for finding in evidence.new_findings():
                 evidence.take_finding(finding)
             evidence.take_doubt()
+            for receipt in evidence.undoings_left():
+                evidence.take_receipt(receipt, belongs_to_another=False)
         except LookupError:
             self._conflict(theirs, "unfit", state_of(ours, self._now), state_of(theirs, self._now))
             return
@@ -303,9 +331,16 @@ class RunImport:
             await self._undo_original(after)
         after = await self._undone(after, theirs)
         self._taken.receipts += len(after.receipts) - len(ours.receipts) - evidence.doubts
+        self._taken.receipts += sum(
+            now.is_accepted and not before.is_accepted
+            for before, now in zip(ours.receipts, after.receipts, strict=False)
+        )
         self._taken.findings += len(after.findings) - len(ours.findings)
         self._taken.doubts += evidence.doubts
         self._taken.not_taken += evidence.not_taken
+        undoings = [_undone_by(each) for each in (after, theirs)]
+        if None not in undoings and undoings[0] != undoings[1]:
+            self._conflict(theirs, "undone", *map(str, undoings))
         if state_of(after, self._now) is not state_of(theirs, self._now):
             self._differing.append(theirs)
 
@@ -361,3 +396,9 @@ class RunImport:
                 caller=caller_text(self._caller),
                 now=self._now,
             )
+
+
+def _undone_by(operation: Operation) -> str | None:
+    """Give the operation by whose success this one counts as undone."""
+    decision = operation.decision
+    return None if decision is None or decision.by != "compensation" else decision.reason

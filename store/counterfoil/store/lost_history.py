@@ -4,12 +4,15 @@ Such a mark counts in one namespace only, the one that is copied or imported int
 in all of them (`restoring`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec import Struct
 
+from counterfoil.store.domain.gaps import lacks_history
 from counterfoil.store.domain.instants import Instant, rfc3339
+from counterfoil.store.domain.model import Operation, State
+from counterfoil.store.domain.states import state_of
 from counterfoil.store.errors import Forbidden
 from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.viewing import Viewer
@@ -18,6 +21,7 @@ __all__ = [
     "Lack",
     "begin_copy",
     "begin_import",
+    "closes_gap",
     "end_copy",
     "end_import",
     "is_accepted",
@@ -26,6 +30,7 @@ __all__ = [
 ]
 
 _EXPORT = "export"
+_OPEN = (State.PLANNED, State.IN_PROGRESS, State.IN_DOUBT, State.FAILED)
 
 
 class Lack(Struct, frozen=True, kw_only=True):
@@ -138,6 +143,35 @@ def unfinished(lack: Lack, *, to_be: str) -> Forbidden:
         f"what is to be {to_be} lacks what a `counterfoil {lack.command}` into it has still to bring, which "
         f"has not ended; nothing was {to_be}",
         fix=f"end it first, by the same `counterfoil {lack.command}` that began it",
+    )
+
+
+async def closes_gap(
+    connection: Connection,
+    namespace: str,
+    run: str,
+    operations: Iterable[Operation],
+    *,
+    theirs: Lack | None,
+    now: Instant,
+) -> Operation | None:
+    """Find an operation of another journal that would count as one with a history since this one's restore.
+
+    An attempt granted elsewhere, and a person's look there, say nothing of what this journal did in the time
+    that it lacks: taken over with its log, such an operation would be begun here and nobody would be asked.
+    What is settled permits nothing. Where `theirs`, what the other journal lacks, is the same, so is the time
+    since.
+    """
+    marks = [mark for mark in await _marks(connection, namespace) if mark.copy_of is None]
+    if not marks or (theirs is not None and theirs.restored_at >= marks[0].restored_at):
+        return None
+    lost_at = marks[0].restored_at
+    place = {"namespace": namespace, "restored_at": lost_at, "run": run}
+    if await connection.fetch_one("accepted_gap", place) is not None:
+        return None
+    return next(
+        (each for each in operations if state_of(each, now) in _OPEN and not lacks_history(each, lost_at)),
+        None,
     )
 
 

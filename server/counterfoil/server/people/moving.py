@@ -32,6 +32,9 @@ _MEANINGS = {
     "effect": "the same run and key are another effect there",
     "state": "the states differ; what is here stands",
     "unfit": "the evidence there fits no rule here; nothing was taken",
+    "gap": "attempted there since this journal was put back, which would hide what it lacks; not taken: "
+    "look, accept the gap of that run (`counterfoil restore --accept-gap RUN`), then again",
+    "undone": "undone by one operation here and by another there: look whether it was undone twice",
 }
 
 

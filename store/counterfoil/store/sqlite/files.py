@@ -181,6 +181,13 @@ def copied_in(source: Path, temporary: str, *, migrations: Sequence[Migration], 
                 migrate(copy, migrations, {}, path=str(source), wait=wait)
             check_copy(copy, path=str(source), known=known, wait=wait)
     except sqlite3.Error as error:
+        if is_corrupt(error):
+            # Not the journal that it is to take the place of, which may be whole.
+            raise JournalUnavailable(
+                f"{source} is damaged, or no journal at all; nothing was put back, and a journal that is in "
+                "its place is as it was",
+                fix="name another backup",
+            ) from error
         raise fault_for(error, statement=f"reading {source}") from error
 
 
