@@ -16,7 +16,7 @@ from counterfoil.server.callers import ClientInfo
 from counterfoil.server.gateway.front import open_gateway
 from counterfoil.server.gateway.servers import ServerSpec
 from counterfoil.server.gateway.transports import transport_of
-from gateway.standing import Mail, told
+from gateway.standing import Mail, said, told
 from journals import open_test_journal
 
 pytestmark = pytest.mark.anyio
@@ -82,6 +82,21 @@ async def test_a_call_goes_over_http_with_the_configured_headers(
     assert (told(first)["state"], told(again)["replayed"]) == ("succeeded", True)
     assert found.structured_content["count"] == 1
     assert {headers["authorization"] for headers in seen} == {"Bearer t0ken"}
+
+
+async def test_a_call_takes_as_long_as_its_tool_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAIL_TOKEN", "t0ken")
+    monkeypatch.setattr("mcp.shared._httpx_utils.MCP_DEFAULT_SSE_READ_TIMEOUT", 0.5)
+
+    async def works(arguments: dict[str, Any]) -> Any:
+        await anyio.sleep(1)
+        return said("sent")
+
+    mail = Mail(handlers={"send_mail": works})
+    async with serving(mail, []) as port, through_gateway(tmp_path, port, "auto") as client:
+        result = await client.call_tool("send_mail", {"to": "alice"})
+
+    assert (result.content[0].text, told(result)["state"]) == ("sent", "succeeded")
 
 
 async def test_a_server_that_is_away_costs_its_calls_and_they_can_be_made_later(

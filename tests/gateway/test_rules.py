@@ -138,6 +138,27 @@ async def test_a_look_that_fails_settles_nothing(tmp_path: Path) -> None:
         assert mail.sent == []
 
 
+@pytest.mark.parametrize("mark", [{"error": "the index is down"}, {"errors": ["x"]}, {"ok": False}])
+async def test_an_empty_look_that_tells_of_a_failure_settles_nothing(
+    tmp_path: Path, mark: dict[str, Any]
+) -> None:
+    mail = Mail()
+    failing(mail, after_effect=True)
+
+    async def find(arguments: dict[str, Any]) -> Any:
+        return said("nothing", structured_content={"items": [], "count": 0, **mark})
+
+    mail.handlers["find_mail"] = find
+    rules = [{"tool": "send_mail", "lookup": LOOKUP}]
+    async with standing(tmp_path, mail, rules=rules) as stand, stand.client() as client:
+        await client.call_tool("send_mail", {"to": "alice"})
+        stand.clock.advance(301)
+        again = await client.call_tool("send_mail", {"to": "alice"})
+
+        assert "tells of a failure" in again.content[0].text
+        assert (told(again)["state"], len(mail.sent)) == ("in_doubt", 1)
+
+
 async def test_a_lookup_that_acts_is_never_called(tmp_path: Path) -> None:
     mail = Mail()
     failing(mail, after_effect=False)

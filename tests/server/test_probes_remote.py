@@ -119,6 +119,18 @@ async def test_a_search_gives_the_reference_and_the_time(tmp_path: Path, service
     assert (seen.found, seen.why) == (None, "the answer has nothing at $.items[0]")
 
 
+async def test_an_empty_answer_that_says_it_failed_tells_nothing(tmp_path: Path, service: Service) -> None:
+    service.say("/search?q=down", {"items": [], "error": "no index"})
+    service.say("/search?q=none", {"items": [], "error": None, "ok": True})
+    service.say("/search?q=gone", {"ok": False})
+    more = 'found = "$.items[0]"'
+    seen = await ask(tmp_path, service, "/search?q={key}", more, key="down")
+    assert (seen.found, seen.why) == (None, "the answer has nothing, and tells of a failure")
+    assert (await ask(tmp_path, service, "/search?q={key}", more, key="none")).found is False
+    read_by_the_operator = 'equals = { "$.ok" = true }'
+    assert (await ask(tmp_path, service, "/search?q={key}", read_by_the_operator, key="gone")).found is False
+
+
 @pytest.mark.parametrize(
     ("state", "amount", "found"),
     [("sent", 5, True), ("draft", 5, False), ("sent", 6, False), ("sent", "5", True), ("sent", [5], None)],

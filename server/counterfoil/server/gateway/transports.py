@@ -17,6 +17,9 @@ Opened = AbstractAsyncContextManager[Any]
 Transport = Callable[[anyio.Event], Opened]
 """Opens a connection anew, as the SDK's client takes it; the event is set when the server's side ends."""
 
+_CONNECTING_SECONDS = 30
+"""For a connection, and for a request to get into it; the SDK's own."""
+
 
 def transport_of(spec: ServerSpec, started: Program | None = None) -> Transport:
     """Give what opens connections to the server of `spec`, the first to its program if that has `started`."""
@@ -33,13 +36,17 @@ def transport_of(spec: ServerSpec, started: Program | None = None) -> Transport:
 
 @asynccontextmanager
 async def _http(spec: ServerSpec) -> AsyncIterator[Any]:
+    import httpx2
     from mcp.client.streamable_http import streamable_http_client
     from mcp.shared._httpx_utils import create_mcp_http_client
 
     if spec.url is None:
         raise LookupError("a server without a URL")
     async with AsyncExitStack() as stack:
-        client = await stack.enter_async_context(create_mcp_http_client(headers=filled(spec.headers)))
+        # How long a tool may take is its rule's to say: the SDK's own 300 s would end its call before that.
+        timeout = httpx2.Timeout(_CONNECTING_SECONDS, read=None)
+        headers = filled(spec.headers)
+        client = await stack.enter_async_context(create_mcp_http_client(headers=headers, timeout=timeout))
         yield await stack.enter_async_context(streamable_http_client(spec.url, http_client=client))
 
 

@@ -10,6 +10,7 @@ from counterfoil.server.probes.json_path import ABSENT_ITEM, JsonPath, NoSuchMem
 from counterfoil.server.probes.probe import Inconclusive, Seen
 from counterfoil.server.probes.table import ProbeTable
 from counterfoil.server.probes.template import Template, fill_json
+from counterfoil.server.rules.failures import failure_marks
 from counterfoil.store.domain.canonical import plain_json
 from counterfoil.store.domain.instants import micros, parse_rfc3339, rfc3339
 from counterfoil.store.domain.json_numbers import Json
@@ -50,10 +51,13 @@ class JsonReading(Struct, frozen=True, kw_only=True):
         """Judge a document.
 
         Raises:
-            Inconclusive: it is shaped otherwise, or a field that has to be read cannot be.
+            Inconclusive: it is shaped otherwise, a field that has to be read cannot be, or it has nothing and
+                says that it failed, in a member that is not read here.
         """
         try:
             if not self._is_there(document, subject):
+                if failure_marks(document) - self._members:
+                    raise Inconclusive("the answer has nothing, and tells of a failure")
                 return Seen(found=False, evidence=evidence)
             return Seen(
                 found=True,
@@ -63,6 +67,12 @@ class JsonReading(Struct, frozen=True, kw_only=True):
             )
         except NoSuchMember as missing:
             raise Inconclusive(f"the answer has nothing at {missing}") from None
+
+    @property
+    def _members(self) -> frozenset[str | int]:
+        """The top members that decide."""
+        deciding = [path for path, _ in self.equals] + ([] if self.found is None else [self.found])
+        return frozenset(path.steps[0] for path in deciding if path.steps)
 
     def _is_there(self, document: Json, subject: ProbeSubject) -> bool:
         if self.found is not None and not _says_yes(self.found.of(document)):

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["tells_of_failure"]
+__all__ = ["failure_marks", "tells_of_failure"]
 
 _ERROR_NAMES = ("isError", "is_error")
 _SUCCESS_NAMES = ("ok", "success", "succeeded")
@@ -20,17 +20,25 @@ _FAILURE = re.compile(r"\s*(?:error|failed|failure|exception|traceback|timed? ?o
 def tells_of_failure(result: Any, document: Any, text: str = "") -> bool:
     """Tell whether a result calls itself a failure; `document` is the JSON in it, `text` what it says."""
     for told in (result, document):
-        if not isinstance(told, Mapping):
-            continue
-        if any(told.get(name) is True for name in _ERROR_NAMES):
+        if failure_marks(told):
             return True
-        if any(told.get(name) is False for name in _SUCCESS_NAMES):
-            return True
-        if told.get("error") or told.get("errors"):
-            return True
-        if any(_is_failure(told.get(name)) for name in _STATUS_NAMES):
+        if isinstance(told, Mapping) and any(_is_failure(told.get(name)) for name in _STATUS_NAMES):
             return True
     return _FAILURE.match(text) is not None
+
+
+def failure_marks(document: Any) -> frozenset[str]:
+    """Give the top members by which a document says that it is no success, its status apart.
+
+    A status may be that of a record which was found, and not of the search.
+    """
+    if not isinstance(document, Mapping):
+        return frozenset()
+    return frozenset(
+        {name for name in _ERROR_NAMES if document.get(name) is True}
+        | {name for name in _SUCCESS_NAMES if document.get(name) is False}
+        | {name for name in ("error", "errors") if document.get(name)}
+    )
 
 
 def _is_failure(status: Any) -> bool:
