@@ -16,17 +16,7 @@ from msgspec import Struct
 
 from counterfoil.store.domain.patterns import lazy_pattern
 
-__all__ = [
-    "MARKS_OF_LOST_HISTORY",
-    "Statement",
-    "StatementRefused",
-    "Statements",
-    "load_statements",
-    "sql_folder",
-]
-
-MARKS_OF_LOST_HISTORY = frozenset(("save_restore", "take_restore", "remove_restore_of_copy"))
-"""The statements that mark a journal as one that lacks history, or take such a mark back."""
+__all__ = ["Statement", "StatementRefused", "Statements", "load_statements", "sql_folder"]
 
 _HEADER = lazy_pattern(r"^--\s*name:\s*(?P<name>\S+)\s*$")
 _NAME = lazy_pattern(r"^[a-z][a-z0-9_]*$")

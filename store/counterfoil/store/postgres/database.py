@@ -12,6 +12,7 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.failpoints import failpoint
+from counterfoil.store.history_marks import marked_meanwhile
 from counterfoil.store.postgres.faults import (
     LOCK_NOT_AVAILABLE,
     busy,
@@ -264,9 +265,7 @@ class PostgresDatabase:
         """Refuse a journal that was marked as put back since it was opened: who opened it knows of no gap."""
         self._began = self._began or begun
         if begun.restored_at != self._began.restored_at:
-            raise JournalUnavailable(
-                "the journal was restored meanwhile; nothing was recorded", fix="start the server again"
-            )
+            raise marked_meanwhile()
 
     async def _commit(self, session: Session, transaction: Transaction, *, has_standby: bool) -> None:
         failpoint("before_commit")

@@ -8,10 +8,11 @@ from msgspec.structs import replace
 from psycopg.rows import DictRow
 
 from counterfoil.store.domain.instants import Instant, Reading
+from counterfoil.store.history_marks import MARKING_STATEMENTS
 from counterfoil.store.postgres.faults import sqlstate_of
 from counterfoil.store.postgres.session import Patience, Session, SilentServer, answered, driver_fault
 from counterfoil.store.protocol import Row
-from counterfoil.store.statements import MARKS_OF_LOST_HISTORY, Statement, StatementRefused
+from counterfoil.store.statements import Statement, StatementRefused
 
 __all__ = ["Transaction"]
 
@@ -100,7 +101,7 @@ class Transaction:
             cursor = await answered(session.execute(sql, parameters or {}), self._patience)
             if name == _APPENDS:
                 self.appended = parameters
-            self.has_marked = self.has_marked or name in MARKS_OF_LOST_HISTORY
+            self.has_marked = self.has_marked or name in MARKING_STATEMENTS
             if cursor.description is None:
                 return [], cursor.rowcount
             return await cursor.fetchall(), cursor.rowcount

@@ -4,6 +4,7 @@ import sqlite3
 from contextlib import suppress
 
 from counterfoil.store.errors import Fault, JournalUnavailable
+from counterfoil.store.history_marks import marked_meanwhile
 from counterfoil.store.sqlite.faults import fault_for
 from counterfoil.store.sqlite.migrations import newer_schema
 from counterfoil.store.sqlite.opening import Opened
@@ -77,9 +78,7 @@ class Guard:
             self._is_marked_since = newest
         if newest == self._is_marked_since:
             return None
-        return JournalUnavailable(
-            "the journal was restored meanwhile; nothing was recorded", fix="start the server again"
-        )
+        return marked_meanwhile()
 
     def _fault(self, version: object, mode: object) -> Fault | None:
         opened = self._opened

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from counterfoil.store.domain.instants import Reading
+from counterfoil.store.history_marks import MARKING_STATEMENTS
 from counterfoil.store.protocol import Row
 from counterfoil.store.sqlite.binding import Bindings
 from counterfoil.store.sqlite.faults import (
@@ -18,7 +19,7 @@ from counterfoil.store.sqlite.faults import (
     is_garbled,
     is_read_only,
 )
-from counterfoil.store.statements import MARKS_OF_LOST_HISTORY, StatementRefused
+from counterfoil.store.statements import StatementRefused
 
 __all__ = ["Transaction", "drive"]
 
@@ -95,7 +96,7 @@ class Transaction:
                 cursor, found = _with_garbled_text(raw, bound.sql, values)
         except (sqlite3.Error, OverflowError) as error:
             raise self._fault(error, name) from error
-        self.has_marked = self.has_marked or name in MARKS_OF_LOST_HISTORY
+        self.has_marked = self.has_marked or name in MARKING_STATEMENTS
         if not found:
             return [], cursor.rowcount
         columns = self._bindings.columns(name, cursor)
