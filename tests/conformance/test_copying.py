@@ -404,6 +404,30 @@ async def test_a_copy_marks_the_namespace_that_it_goes_into_whatever_the_others_
         assert await begun(tmp_path, clock, other, namespace="team") == "perform first_attempt"
 
 
+async def test_a_copy_under_way_stops_the_servers_of_its_own_namespace_alone(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with (
+        another_journal(tmp_path, clock) as source,
+        open_desk(tmp_path, clock=clock, name="to.db") as server,
+        open_desk(tmp_path, clock=clock, name="to.db", namespace="team") as other,
+    ):
+        await source.begin()
+        assert words(await other.begin()) == "perform first_attempt"
+        tenant = Desk(await server.journal.of_namespace("tenant"), clock)
+        async with open_desk(tmp_path, clock=clock, name="to.db") as target:
+            await target.journal.keeper.begin_copy_of(source.journal.keeper)
+
+            assert words(await other.receipt()) == "continue recorded"
+            assert words(await tenant.begin()) == "perform first_attempt"
+            for call in (server.begin, server.at("key-2").begin, server.plan):
+                with pytest.raises(JournalUnavailable, match="something is copied or imported into it"):
+                    await call()
+
+            await is_whole_after_copying(source, target)
+            await target.journal.keeper.end_copy_of(source.journal.keeper)
+        assert words(await server.begin(caller=ANOTHER)) == "wait lease_held"
+
+
 async def test_a_process_of_many_namespaces_knows_what_each_of_them_lacks(tmp_path: Path) -> None:
     clock = FakeClock()
     async with another_journal(tmp_path, clock) as source:

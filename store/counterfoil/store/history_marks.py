@@ -1,21 +1,24 @@
-"""Marks of lost history as the databases see them: what sets one, and what an open journal answers then.
+"""Marks of lost history as the databases hand them up: what sets one, and where each of them counts.
 
 What such a mark means is in `restoring` and `lost_history`.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
-from counterfoil.store.errors import JournalUnavailable
+from counterfoil.store.domain.instants import Instant
 
-__all__ = ["MARKING_STATEMENTS", "marked_meanwhile"]
+__all__ = ["MARKING_STATEMENTS", "HistoryMarks", "newest_mark"]
+
+HistoryMarks = Sequence[tuple[Instant, str | None]]
+"""When history was lost, each time with the namespace that lacks it; None where all do."""
 
 MARKING_STATEMENTS: Final = frozenset(("save_restore", "take_restore", "remove_restore_of_copy"))
 """The statements that mark a journal as one that lacks history, or take such a mark back."""
 
 
-def marked_meanwhile() -> JournalUnavailable:
-    """Give the fault of a journal that was marked since it was opened: who opened it knows of no gap."""
-    return JournalUnavailable(
-        "the journal was restored, or something is copied or imported into it; nothing was recorded",
-        fix="call again when a copy or import that is under way has ended; otherwise start the server again",
-    )
+def newest_mark(marks: HistoryMarks, namespace: str) -> Instant | None:
+    """Give the newest mark that counts in `namespace`, None where there is none."""
+    if not marks:
+        return None
+    return max((at for at, own in marks if own is None or own == namespace), default=None)

@@ -42,6 +42,7 @@ from counterfoil.store.domain.instants import Instant, Reading
 from counterfoil.store.domain.states import Policy
 from counterfoil.store.journal_identity import JournalIdentity, read_marks
 from counterfoil.store.limits import Limits
+from counterfoil.store.own_history import OwnHistory
 from counterfoil.store.preparing import Preparer
 from counterfoil.store.presenting import Presenter
 from counterfoil.store.probing import Prober
@@ -85,6 +86,7 @@ class Journal:
     ) -> None:
         """Use an open database. `clock` is read once per command, inside its transaction."""
         self.database = database
+        self.history = OwnHistory(database, namespace, lost_at=policy.history_lost_at)
         self.identity = identity
         self.namespace = namespace
         self.policy = policy
@@ -95,7 +97,7 @@ class Journal:
         self._prepare = Preparer(namespace=namespace, redactor=redactor, limits=limits)
         self._present = Presenter(policy)
         self._view = Viewer(
-            database=database,
+            database=self.history,
             namespace=namespace,
             policy=policy,
             clock=clock,
@@ -216,7 +218,7 @@ class Journal:
             InvalidArgument, TooLarge, NotFound: the call cannot be taken as made; nothing was recorded.
             JournalUnavailable: nothing was recorded; the effect must not be performed.
         """
-        return await self.database.write(self._beginning.begin(command, caller))
+        return await self.history.write(self._beginning.begin(command, caller))
 
     async def begin_unattended(
         self,
@@ -237,7 +239,7 @@ class Journal:
         Raises:
             As `begin_operation`.
         """
-        return await self.database.write(
+        return await self.history.write(
             self._beginning.begin_unattended(begin, caller, mark=mark, run=run, apart_from=apart_from)
         )
 
@@ -248,7 +250,7 @@ class Journal:
             InvalidArgument, TooLarge, NotFound, Ambiguous: nothing was recorded.
             JournalUnavailable: NOT stored; keep the receipt and send it again.
         """
-        return await self.database.write(self._settling.receipt(command, caller))
+        return await self.history.write(self._settling.receipt(command, caller))
 
     async def record_failure(self, command: RecordFailure, caller: Caller) -> dict[str, Any]:
         """Take an agent's word about its own attempt.
@@ -257,7 +259,7 @@ class Journal:
             InvalidArgument, TooLarge, NotFound: nothing was recorded.
             JournalUnavailable: NOT stored.
         """
-        return await self.database.write(self._settling.failure(command, caller))
+        return await self.history.write(self._settling.failure(command, caller))
 
     async def reconcile_operation(self, command: ReconcileOperation, caller: Caller) -> dict[str, Any]:
         """Take what looking at the performing system showed.
@@ -266,7 +268,7 @@ class Journal:
             InvalidArgument, TooLarge, NotFound: nothing was recorded.
             JournalUnavailable: NOT stored.
         """
-        return await self.database.write(self._settling.finding(command, caller))
+        return await self.history.write(self._settling.finding(command, caller))
 
     async def verify_operation(self, command: VerifyOperation, caller: Caller) -> dict[str, Any]:
         """Let the operator's probe look, and record what it saw. See `Verifier.verify`."""
@@ -279,7 +281,7 @@ class Journal:
             InvalidArgument, TooLarge, NotFound: nothing was recorded.
             JournalUnavailable: NOT stored.
         """
-        return await self.database.write(self._settling.close(command, caller))
+        return await self.history.write(self._settling.close(command, caller))
 
     async def begin_run(self, command: BeginRun, caller: Caller) -> dict[str, Any]:
         """Start a run or come back to it, and give the first page of its plan.
@@ -288,7 +290,7 @@ class Journal:
             InvalidArgument, TooLarge: nothing was recorded.
             JournalUnavailable: nothing was recorded.
         """
-        return await self.database.write(self._runs.begin(command, caller, planner=self._planner))
+        return await self.history.write(self._runs.begin(command, caller, planner=self._planner))
 
     async def set_spec(self, command: SetSpec, caller: Caller) -> dict[str, Any]:
         """Give a run the specification that it is held against; whoever holds the run keeps it.
@@ -297,7 +299,7 @@ class Journal:
             InvalidArgument, TooLarge, NotFound: nothing was recorded.
             JournalUnavailable: nothing was recorded.
         """
-        return await self.database.write(self._runs.set_spec(command, caller))
+        return await self.history.write(self._runs.set_spec(command, caller))
 
     async def record_progress(self, command: RecordProgress, caller: Caller) -> dict[str, Any]:
         """Take word of progress on an operation or a run, and prolong the lease or the hold.
@@ -310,8 +312,8 @@ class Journal:
         # An attempt is one operation's: whoever names it wants that lease, and must not take a hold for it.
         is_of_run = ref.operation is None and ref.key is None and command.attempt is None
         if is_of_run and ref.run is not None:
-            return await self.database.write(self._runs.progress(ref.run, command, caller))
-        return await self.database.write(self._settling.progress(command, caller))
+            return await self.history.write(self._runs.progress(ref.run, command, caller))
+        return await self.history.write(self._settling.progress(command, caller))
 
     async def finish_run(self, command: FinishRun, caller: Caller) -> dict[str, Any]:
         """Finish a run, or say what stands against it.
@@ -320,7 +322,7 @@ class Journal:
             InvalidArgument, TooLarge, NotFound: nothing was recorded.
             JournalUnavailable: NOT recorded.
         """
-        return await self.database.write(self._runs.finish(command, caller))
+        return await self.history.write(self._runs.finish(command, caller))
 
     async def release_run(self, command: ReleaseRun, caller: Caller) -> dict[str, Any]:
         """End the hold that a session has on a run, which only a person can.
@@ -329,7 +331,7 @@ class Journal:
             InvalidArgument, TooLarge, NotFound, Forbidden: nothing was recorded.
             JournalUnavailable: NOT recorded.
         """
-        return await self.database.write(self._runs.release(command, caller))
+        return await self.history.write(self._runs.release(command, caller))
 
     async def preview_release(self, run: str) -> dict[str, Any]:
         """Show who holds a run, for the person who is about to end it; changes nothing.
@@ -337,7 +339,7 @@ class Journal:
         Raises:
             InvalidArgument, NotFound: which run is meant cannot be told.
         """
-        return await self.database.read(self._runs.preview_release(run))
+        return await self.history.read(self._runs.preview_release(run))
 
     async def list_criteria(self, run: str) -> list[dict[str, Any]]:
         """Tell where each criterion of a run stands; changes nothing.
@@ -345,7 +347,7 @@ class Journal:
         Raises:
             InvalidArgument, NotFound: which run is meant cannot be told.
         """
-        return await self.database.read(self._runs.criteria(run))
+        return await self.history.read(self._runs.criteria(run))
 
     async def check_operation(self, command: CheckOperation, caller: Caller) -> dict[str, Any]:
         """Tell what is known of one operation; changes nothing. See `Checker.check`."""
@@ -362,7 +364,7 @@ class Journal:
             now = self._view.now(connection).at
             return await count_operations(connection, now), now
 
-        return await self.database.read(work)
+        return await self.history.read(work)
 
     async def find_operations(self, command: FindOperations, caller: Caller) -> dict[str, Any]:
         """Search for operations; changes nothing. See `Finder.find`."""
@@ -434,7 +436,7 @@ class Journal:
 
     async def list_tokens(self) -> list[dict[str, Any]]:
         """List the bearer tokens of this namespace; changes nothing."""
-        return await self.database.read(self._tokening.listed)
+        return await self.history.read(self._tokening.listed)
 
     async def bearer(self, sha256: str) -> "Bearer | None":
         """Tell whom the token with this digest stands for, in whichever namespace; None where for nobody.
@@ -446,7 +448,7 @@ class Journal:
         async def work(connection: Connection) -> "Bearer | None":
             return await self._tokening.bearer(connection, sha256)
 
-        return await self.database.read(work)
+        return await self.history.read(work)
 
     async def _authorize(
         self,
@@ -459,4 +461,4 @@ class Journal:
         async def work(connection: Connection) -> dict[str, Any]:
             return await carry_out(connection, given, caller, self._view.situation(connection, caller))
 
-        return await self.database.write(work)
+        return await self.history.write(work)

@@ -65,7 +65,7 @@ class Keeper:
         Raises:
             JournalUnavailable: something lies at `path`, or the journal is busy or of another kind.
         """
-        copy_to = getattr(self._view.database, "copy_to", None)
+        copy_to = getattr(self._view.database.whole, "copy_to", None)
         if copy_to is None:
             raise JournalUnavailable(
                 "this database makes its own backups", fix="use the database's own tools, such as pg_dump"
@@ -174,7 +174,7 @@ class Keeper:
         Raises:
             JournalUnavailable: in use; the space is used again for what is recorded next.
         """
-        reclaim = getattr(self._view.database, "reclaim", None)
+        reclaim = getattr(self._view.database.whole, "reclaim", None)
         return None if reclaim is None else int(await reclaim())
 
     def export(self, *, run: str | None = None) -> AsyncIterator[str]:

@@ -6,7 +6,7 @@ Nothing above this file knows which database it talks to; databases differ only 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from counterfoil.store.domain.instants import Reading
+from counterfoil.store.domain.instants import Instant, Reading
 
 __all__ = ["Connection", "Database", "Row", "Work"]
 
@@ -21,6 +21,15 @@ class Connection(Protocol):
     A text that the disk has garbled is a `JournalUnavailable`; only a statement whose guarantee says so gives
     it, as bytes, so that its reader can tell one damaged row from the others.
     """
+
+    @property
+    def has_marked(self) -> bool:
+        """Whether this transaction has marked history as lost, or taken such a mark back."""
+        ...
+
+    def history_lost_at(self, namespace: str) -> Instant | None:
+        """Give when history of `namespace` was lost last, as it stood when this transaction began."""
+        ...
 
     def now(self, local: Reading) -> Reading:
         """Give the moment of this transaction; `local` is what this machine's clocks say.

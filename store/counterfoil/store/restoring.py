@@ -86,8 +86,8 @@ async def restore_journal(
             Path(temporary), fresh=_UNUSED, namespace="default", policy=policy, clock=clock
         ) as journal:
             verification = await journal.reader.verify()
-            backed_up_at, restored_at = await _note(journal.database, clock)
-            ended = await _end_all_leases(journal.database, clock, policy, caller)
+            backed_up_at, restored_at = await _note(journal.history, clock)
+            ended = await _end_all_leases(journal.history, clock, policy, caller)
 
         def put_in_place() -> list[str]:
             _take_mode(temporary, path)
@@ -121,8 +121,8 @@ async def mark_restored(
         JournalUnavailable: it cannot be used.
     """
     facts = await journal.database.facts()
-    backed_up_at, restored_at = await _note(journal.database, clock)
-    ended = await _end_all_leases(journal.database, clock, policy, caller)
+    backed_up_at, restored_at = await _note(journal.history, clock)
+    ended = await _end_all_leases(journal.history, clock, policy, caller)
     verification = await journal.reader.verify()
     return Restored(
         path=str(facts.get("path") or facts["location"]),

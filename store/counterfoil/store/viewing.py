@@ -19,9 +19,10 @@ from counterfoil.store.domain.plan import Step, make_steps
 from counterfoil.store.domain.states import Policy, state_of
 from counterfoil.store.domain.untrusted import escape_untrusted, safe_value
 from counterfoil.store.errors import BodyDamaged
+from counterfoil.store.own_history import OwnHistory
 from counterfoil.store.preparing import Preparer
 from counterfoil.store.presenting import Presenter, body_damaged, body_gone, body_shown, without_none
-from counterfoil.store.protocol import Connection, Database, Row
+from counterfoil.store.protocol import Connection, Row
 from counterfoil.store.resolving import of_key, read_body
 from counterfoil.store.rows import run_from_row
 from counterfoil.store.standing_requests import request_standing
@@ -53,7 +54,7 @@ ANSWER_ROOM = 7_000
 class Viewer(Struct, frozen=True, kw_only=True):
     """What every reading room needs."""
 
-    database: Database
+    database: OwnHistory
     namespace: str
     policy: Policy
     clock: Callable[[], Reading]

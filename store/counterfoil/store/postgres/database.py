@@ -12,7 +12,6 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from counterfoil.store.errors import JournalUnavailable
 from counterfoil.store.failpoints import failpoint
-from counterfoil.store.history_marks import marked_meanwhile
 from counterfoil.store.postgres.faults import (
     LOCK_NOT_AVAILABLE,
     busy,
@@ -24,7 +23,6 @@ from counterfoil.store.postgres.faults import (
     sqlstate_of,
 )
 from counterfoil.store.postgres.session import (
-    Begun,
     Patience,
     Place,
     Session,
@@ -76,7 +74,6 @@ class PostgresDatabase:
         """Off once a prepared statement was not where it was prepared."""
         self._lent = 0
         self._turn = anyio.Lock()
-        self._began: Begun | None = None
         self._confirmed: Mapping[str, Any] | None = None
 
     async def __aenter__(self) -> Self:
@@ -228,13 +225,13 @@ class PostgresDatabase:
             raise driver_fault(error, statement="BEGIN") from error
         except SilentServer as error:
             raise driver_fault(error, statement="BEGIN") from error
-        self._refuse_another_past(begun)
         if not is_read_only:
             failpoint("after_begin")
         transaction = Transaction(
             session,
             self._statements,
             moment=begun.at if self._gives_time else None,
+            marks=begun.marks,
             patience=patience,
             is_read_only=is_read_only,
         )
@@ -256,16 +253,7 @@ class PostgresDatabase:
         if not is_read_only:
             await self._commit(session, transaction, has_standby=begun.has_standby)
             self._confirmed = transaction.appended or self._confirmed
-            if transaction.has_marked:
-                # Who marks it knows: the next transaction is taken for the first.
-                self._began = None
         return result
-
-    def _refuse_another_past(self, begun: Begun) -> None:
-        """Refuse a journal that was marked as put back since it was opened: who opened it knows of no gap."""
-        self._began = self._began or begun
-        if begun.restored_at != self._began.restored_at:
-            raise marked_meanwhile()
 
     async def _commit(self, session: Session, transaction: Transaction, *, has_standby: bool) -> None:
         failpoint("before_commit")

@@ -19,6 +19,7 @@ from psycopg.types.string import StrDumper
 
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.errors import Fault, InvalidArgument, JournalUnavailable, UnsupportedVersion
+from counterfoil.store.history_marks import HistoryMarks
 from counterfoil.store.postgres.faults import fault_for, silent
 
 __all__ = [
@@ -96,8 +97,7 @@ class Begun(Struct, frozen=True, kw_only=True):
     schema_version: int
     has_standby: bool
     """Whether the server lets commits wait for a synchronous standby."""
-    restored_at: Instant | None
-    """When the journal was last put back, None where it never was."""
+    marks: HistoryMarks
 
 
 class SilentServer(Exception):
@@ -178,7 +178,7 @@ class Session(psycopg.AsyncConnection[DictRow]):
             at=row["at"],
             schema_version=row["version"],
             has_standby=row["has_standby"],
-            restored_at=row["restored_at"],
+            marks=[(at, namespace) for at, namespace in row["marks"] or ()],
         )
 
     async def commit_now(self, patience: Patience, *, has_standby: bool = False) -> None:
@@ -264,7 +264,11 @@ def _begin(is_read_only: bool, patience: Patience, place: Place, line_seconds: f
         SELECT
             version,
             (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS at,
-            (SELECT max(restored_at) FROM restores) AS restored_at,
+            (
+                SELECT json_agg(json_build_array(restored_at, namespace))
+                FROM restores LEFT JOIN namespace_restores USING (restored_at)
+                WHERE ended_at IS NULL
+            ) AS marks,
             current_setting('fsync') AS fsync,
             COALESCE(current_setting('synchronous_standby_names', true), '') <> '' AS has_standby,
             set_config(

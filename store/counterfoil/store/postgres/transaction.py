@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from psycopg.rows import DictRow
 
 from counterfoil.store.domain.instants import Instant, Reading
-from counterfoil.store.history_marks import MARKING_STATEMENTS
+from counterfoil.store.history_marks import MARKING_STATEMENTS, HistoryMarks, newest_mark
 from counterfoil.store.postgres.faults import sqlstate_of
 from counterfoil.store.postgres.session import Patience, Session, SilentServer, answered, driver_fault
 from counterfoil.store.protocol import Row
@@ -27,6 +27,7 @@ class Transaction:
 
     __slots__ = (
         "_is_read_only",
+        "_marks",
         "_moment",
         "_patience",
         "_session",
@@ -42,6 +43,7 @@ class Transaction:
         statements: Mapping[str, Statement],
         *,
         moment: Instant | None,
+        marks: HistoryMarks,
         patience: Patience,
         is_read_only: bool,
     ) -> None:
@@ -49,6 +51,7 @@ class Transaction:
         self._session: Session | None = session
         self._statements = statements
         self._moment = moment
+        self._marks = marks
         self._patience = patience
         self._is_read_only = is_read_only
         self.lost_to: psycopg.Error | SilentServer | None = None
@@ -57,6 +60,10 @@ class Transaction:
         """The last event that `work` appended to the log of a run. Events are never changed nor removed."""
         self.has_marked = False
         """Whether `work` itself marked the journal as restored, or took a mark back."""
+
+    def history_lost_at(self, namespace: str) -> Instant | None:
+        """Give the newest mark of lost history that counted in `namespace` when the transaction began."""
+        return newest_mark(self._marks, namespace)
 
     def now(self, local: Reading) -> Reading:
         """Give the moment at which the transaction began, by the server's clock."""

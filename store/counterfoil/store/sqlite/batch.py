@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from counterfoil.store.errors import Fault
 from counterfoil.store.failpoints import failpoint
+from counterfoil.store.history_marks import HistoryMarks
 from counterfoil.store.protocol import Work
 from counterfoil.store.sqlite.binding import Bindings
 from counterfoil.store.sqlite.faults import fault_for
@@ -56,7 +57,6 @@ class GroupCommit:
         self._guard = guard
         self._turns = turns
         self._waiting: deque[Job[Any]] = deque()
-        self._has_marked = False
 
     def add(self, job: Job[Any]) -> None:
         """Queue `job`; its caller then hops to `commit_until`."""
@@ -85,17 +85,14 @@ class GroupCommit:
 
     def _commit(self, raw: sqlite3.Connection, batch: Sequence[Job[Any]]) -> None:
         failpoint("before_begin")
-        self._guard.begin(raw, "BEGIN IMMEDIATE")
+        marks = self._guard.begin(raw, "BEGIN IMMEDIATE")
         failpoint("after_begin")
-        self._has_marked = False
-        results = [self._run(raw, job, is_alone=len(batch) == 1) for job in batch]
+        results = [self._run(raw, job, marks, is_alone=len(batch) == 1) for job in batch]
         failpoint("before_commit")
         if len(batch) > 1 or results[0][1] is None:
             self._end(raw)
         # The file may have been deleted under the commit, which then went nowhere.
         self._guard.check_place(recorded=None)
-        if self._has_marked:
-            self._guard.forget_past()
         failpoint("after_commit")
         for job, (result, error) in zip(batch, results, strict=True):
             if error is None:
@@ -104,10 +101,10 @@ class GroupCommit:
                 job.fail(error)
 
     def _run(
-        self, raw: sqlite3.Connection, job: Job[Any], *, is_alone: bool
+        self, raw: sqlite3.Connection, job: Job[Any], marks: HistoryMarks, *, is_alone: bool
     ) -> tuple[Any, BaseException | None]:
         """Run one work so that its failure undoes its own writes and nothing else."""
-        transaction = Transaction(raw, self._bindings, is_read_only=False)
+        transaction = Transaction(raw, self._bindings, marks=marks, is_read_only=False)
         result, error = None, None
         try:
             if not is_alone:
@@ -118,7 +115,6 @@ class GroupCommit:
                 error = raised
             finally:
                 transaction.end()
-            self._has_marked = self._has_marked or transaction.has_marked
             if transaction.lost_to is not None:
                 raise _BatchLost(transaction.lost_to)
             if is_alone and error is not None:

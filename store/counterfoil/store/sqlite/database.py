@@ -230,8 +230,8 @@ class SqliteDatabase:
 
     def _read(self, raw: sqlite3.Connection, work: Work[Result]) -> Result:
         with self._turns.read():
-            self._guard.begin(raw, "BEGIN")
-            transaction = Transaction(raw, self._bindings, is_read_only=True)
+            marks = self._guard.begin(raw, "BEGIN")
+            transaction = Transaction(raw, self._bindings, marks=marks, is_read_only=True)
             try:
                 return drive(work(transaction))
             finally:

@@ -82,8 +82,8 @@ class DirectDatabase:
     async def read(self, work: Work[Result]) -> Result:
         """Run `work` on one consistent snapshot that may not be changed, as `Database.read` promises."""
         with self._turns.read():
-            self._guard.begin(self._raw, "BEGIN")
-            transaction = Transaction(self._raw, self._bindings, is_read_only=True)
+            marks = self._guard.begin(self._raw, "BEGIN")
+            transaction = Transaction(self._raw, self._bindings, marks=marks, is_read_only=True)
             try:
                 return drive(work(transaction))
             finally:

@@ -1,10 +1,10 @@
-"""Makes sure at the start of every transaction: the same file, schema and past, a mode we may use."""
+"""Makes sure at the start of every transaction: the same file, same schema, a mode we may use."""
 
 import sqlite3
 from contextlib import suppress
 
 from counterfoil.store.errors import Fault, JournalUnavailable
-from counterfoil.store.history_marks import marked_meanwhile
+from counterfoil.store.history_marks import HistoryMarks
 from counterfoil.store.sqlite.faults import fault_for
 from counterfoil.store.sqlite.migrations import newer_schema
 from counterfoil.store.sqlite.opening import Opened
@@ -12,8 +12,11 @@ from counterfoil.store.sqlite.waiting import LockWait
 
 __all__ = ["Guard"]
 
-_HAS_MARKS = "SELECT count(*) FROM sqlite_schema WHERE name = 'restores'"
-_NEWEST_MARK = "SELECT max(restored_at) FROM restores"
+_HAS_MARKS = "SELECT count(*) FROM sqlite_schema WHERE name = 'namespace_restores'"
+_MARKS = """
+    SELECT restored_at, namespace FROM restores LEFT JOIN namespace_restores USING (restored_at)
+    WHERE ended_at IS NULL
+"""
 
 
 class Guard:
@@ -25,8 +28,6 @@ class Guard:
         self.mode = opened.mode
         self._has_marks: int | None = None
         """Whether a journal of this schema can be marked at all; None until that was looked at."""
-        self._is_marked_since: tuple[object] | None = None
-        """The newest mark of lost history when the first transaction began; None before that."""
 
     def check_place(self, *, recorded: bool | None = False) -> None:
         """Make sure that the journal's file is still the one that was opened.
@@ -36,12 +37,13 @@ class Guard:
         """
         self._opened.identity.check(self._opened.path, recorded=recorded)
 
-    def begin(self, raw: sqlite3.Connection, statement: str) -> None:
+    def begin(self, raw: sqlite3.Connection, statement: str) -> HistoryMarks:
         """Begin a transaction, take its lock, and look at what can have changed since the last one.
 
+        Gives the marks of lost history.
+
         Raises:
-            JournalUnavailable: busy, gone, in a mode that this SQLite must not write, or marked as put back
-                since it was opened.
+            JournalUnavailable: busy, gone, or in a mode that this SQLite must not write.
             UnsupportedVersion: a newer program has migrated the journal meanwhile.
         """
         self.check_place()
@@ -51,13 +53,14 @@ class Guard:
             # The first read of a deferred transaction is what takes its lock and its snapshot.
             ((version,),) = self.wait.execute(raw, "PRAGMA user_version")
             ((mode,),) = self.wait.execute(raw, "PRAGMA journal_mode")
-            fault = self._fault(version, mode) or self._another_past(raw)
+            fault, marks = self._fault(version, mode), self._marks(raw)
         except sqlite3.Error as error:
             self.roll_back(raw)
             raise fault_for(error, statement=statement) from error
         if fault is not None:
             self.roll_back(raw)
             raise fault
+        return marks
 
     def roll_back(self, raw: sqlite3.Connection) -> None:
         """Leave no transaction open; if that fails now, the next `begin` tries again."""
@@ -65,20 +68,10 @@ class Guard:
             with suppress(sqlite3.Error):
                 raw.execute("ROLLBACK")
 
-    def forget_past(self) -> None:
-        """Take the next transaction for the first: who marks a journal, or takes a mark back, knows of it."""
-        self._is_marked_since = None
-
-    def _another_past(self, raw: sqlite3.Connection) -> Fault | None:
-        """Refuse a journal that was marked as put back since it was opened: who opened it knows of no gap."""
+    def _marks(self, raw: sqlite3.Connection) -> HistoryMarks:
         if self._has_marks is None:
             ((self._has_marks,),) = raw.execute(_HAS_MARKS)
-        newest = raw.execute(_NEWEST_MARK).fetchone() if self._has_marks else (None,)
-        if self._is_marked_since is None:
-            self._is_marked_since = newest
-        if newest == self._is_marked_since:
-            return None
-        return marked_meanwhile()
+        return raw.execute(_MARKS).fetchall() if self._has_marks else ()
 
     def _fault(self, version: object, mode: object) -> Fault | None:
         opened = self._opened

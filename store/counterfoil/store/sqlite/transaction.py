@@ -8,8 +8,8 @@ import sqlite3
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from counterfoil.store.domain.instants import Reading
-from counterfoil.store.history_marks import MARKING_STATEMENTS
+from counterfoil.store.domain.instants import Instant, Reading
+from counterfoil.store.history_marks import MARKING_STATEMENTS, HistoryMarks, newest_mark
 from counterfoil.store.protocol import Row
 from counterfoil.store.sqlite.binding import Bindings
 from counterfoil.store.sqlite.faults import (
@@ -32,16 +32,23 @@ GARBLED = "Garbled text comes as bytes."
 class Transaction:
     """The `Connection` of one work; it is of no use once the work has ended."""
 
-    __slots__ = ("_bindings", "_is_read_only", "_raw", "has_marked", "lost_to")
+    __slots__ = ("_bindings", "_is_read_only", "_marks", "_raw", "has_marked", "lost_to")
 
-    def __init__(self, raw: sqlite3.Connection, bindings: Bindings, *, is_read_only: bool) -> None:
+    def __init__(
+        self, raw: sqlite3.Connection, bindings: Bindings, *, marks: HistoryMarks, is_read_only: bool
+    ) -> None:
         self._bindings = bindings
+        self._marks = marks
         self._is_read_only = is_read_only
         self._raw: sqlite3.Connection | None = raw
         self.lost_to: sqlite3.Error | None = None
         """The error after which nothing of this transaction may be committed, even if `work` hid it."""
         self.has_marked = False
         """Whether `work` itself marked the journal as restored, or took a mark back."""
+
+    def history_lost_at(self, namespace: str) -> Instant | None:
+        """Give the newest mark of lost history that counted in `namespace` when the transaction began."""
+        return newest_mark(self._marks, namespace)
 
     def now(self, local: Reading) -> Reading:
         """Give the moment: whoever shares a file shares this machine's clocks."""
