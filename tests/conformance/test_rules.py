@@ -985,6 +985,18 @@ async def test_a_receipt_delivered_again_under_a_milder_policy_settles_nothing(t
         )
 
 
+async def test_a_claim_delivered_again_is_asked_for_its_reference_again(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        await desk.begin()
+        for _ in range(2):
+            for answer in (await desk.receipt(external_id=None), await desk.again()):
+                assert words(answer) == "reconcile receipt_too_weak"
+            desk.clock.advance(SETTLE)
+        assert len((await desk.check())["receipts"]) == 1
+        await desk.receipt(external_id="q-1", final=False)
+        assert words(await desk.again()) == "continue duplicate"
+
+
 # undoing
 
 

@@ -202,7 +202,8 @@ def classify(operation: Operation, receipt: Receipt, state: State) -> tuple[str,
     for known in operation.receipts:
         if _is_redelivered(known, receipt):
             # It stays what it was: an attempt granted in between does not make it that attempt's.
-            return "foreign" if known.is_foreign else "duplicate", known
+            proves = known.is_in_test_for_duplicates or state in (State.PLANNED, State.FAILED)
+            return "duplicate" if proves and not known.is_foreign else _row_of_unproving(known), known
         is_known = _is_same(known, receipt) or _is_same(known, before)
         if not is_known or (not known.is_accepted and (receipt.is_accepted or known.is_undo)):
             continue
