@@ -237,8 +237,9 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
     (
         "ask",
         "history_gap",
-    ): "The journal was restored from a backup and may have missed this: do not perform it. A person must "
-    "look whether it was done, and decide (counterfoil reconcile, or counterfoil restore --accept-gap).",
+    ): "The journal may have missed this: it was put back from a backup, or an import or copy into it has "
+    "not ended. Do not perform it. A person must see which it is (counterfoil check) and end what has not "
+    "ended, or look whether this was done and decide (counterfoil reconcile, or restore --accept-gap).",
     (
         "ask",
         "disputed",
