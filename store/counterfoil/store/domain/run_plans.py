@@ -82,7 +82,12 @@ def take_plan(
         warnings += [f"{planned.operation.id} and {other.id} look alike in this plan" for other in siblings]
         steps.append(planned)
     warnings += _untaken(known, stands_for)
-    warnings += _behind_conflicts(fresh, {existing.key: existing for _step, existing in conflicts})
+    unattempted = [existing for _step, existing in known if existing.newest is None]
+    waiting = [
+        *((step.id, step.depends_on) for step in fresh),
+        *((each.id, each.depends_on) for each in unattempted),
+    ]
+    warnings += _behind_conflicts(waiting, {existing.key: existing for _step, existing in conflicts})
     return TakenPlan(
         steps=tuple(steps),
         duplicates=duplicates or None,
@@ -104,17 +109,20 @@ def _untaken(known: Sequence[tuple[BeginGiven, Operation]], stands_for: Mapping[
     return told if more <= 0 else [*told[:_MOST_TOLD], f"so it is with {more} more steps of this plan"]
 
 
-def _behind_conflicts(fresh: Sequence[BeginGiven], conflicting: Mapping[str, Operation]) -> list[str]:
+def _behind_conflicts(
+    waiting: Sequence[tuple[str, Sequence[str]]], conflicting: Mapping[str, Operation]
+) -> list[str]:
     """Say which steps wait for a key whose step was not added, since another effect is on record under it.
 
-    What they wait for is the one on record: a key stands for one effect. It may be done already.
+    `waiting` are those that were not attempted, each with the keys it depends on. What they wait for is the
+    one on record: a key stands for one effect. It may be done already.
     """
     told = [
-        f"{step.id} waits for {conflicting[key].id} as it is on record, which is another effect than this "
+        f"{step} waits for {conflicting[key].id} as it is on record, which is another effect than this "
         "plan gives under that key (see conflict): begin it only if that is the one that goes first; else "
         "plan the other under a key of its own, and name that in depends_on"
-        for step in fresh
-        for key in step.depends_on
+        for step, keys in waiting
+        for key in keys
         if key in conflicting
     ]
     more = len(told) - _MOST_TOLD
