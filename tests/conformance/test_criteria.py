@@ -119,6 +119,26 @@ async def test_an_id_that_is_no_criterion_of_the_run_is_told_wherever_it_is_name
         assert await standing(desk) == {}
 
 
+async def test_a_receipt_that_comes_again_for_another_criterion_is_told_that_it_meets_none(
+    tmp_path: Path,
+) -> None:
+    async with open_desk(tmp_path) as desk:
+        await begin_run(desk, spec=spec(GROUP, SHARE))
+        await desk.begin()
+        ran = {"external_id": "ci-1", "kind": "test_result", "system": "ci"}
+        await desk.receipt(satisfies=("FR-001",), **ran)
+        again = await desk.receipt(satisfies=("FR-001",), **ran)
+        assert (again["reason"], "warnings" in again) == ("duplicate", False)
+        more: dict[str, Any] = {"satisfies": ("FR-001", "FR-002"), **ran}
+        for answer in (await desk.receipt(**more), await desk.reconcile("performed", **more)):
+            assert answer["reason"] == "duplicate"
+            assert "satisfies nothing more: not FR-002" in " ".join(answer["warnings"])
+        assert "FR-002" in await standing(desk)
+        other = await desk.receipt(**{**more, "external_id": "log-1", "kind": "record"})
+        assert (other["reason"], "warnings" in other) == ("recorded", False)
+        assert "FR-002" not in await standing(desk)
+
+
 async def test_an_id_is_not_called_mistaken_while_the_run_has_no_criteria(tmp_path: Path) -> None:
     async with open_desk(tmp_path) as desk:
         assert "warnings" not in await desk.begin(satisfies=("FR-01",))

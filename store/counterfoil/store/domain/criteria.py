@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from counterfoil.store.domain.canonical import canonical_json, digest
 from counterfoil.store.domain.commands import Criterion
-from counterfoil.store.domain.model import Operation
+from counterfoil.store.domain.model import Operation, Receipt
 from counterfoil.store.domain.untrusted import quoted_whole
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "criteria_from_text",
     "criteria_text",
     "judge",
+    "left_unmet",
     "misnamed",
     "satisfaction_text",
 ]
@@ -84,6 +85,19 @@ def misnamed(ids: Iterable[str], criteria: Sequence[Criterion]) -> tuple[str, ..
     return (
         f"satisfies names what is no criterion of this run, and nothing is met by it: {_listed(strange)}; "
         f"its criteria: {_listed(known)}",
+    )
+
+
+def left_unmet(known: Receipt, satisfies: str | None) -> tuple[str, ...]:
+    """Warn of the criteria that a receipt names when it comes again, and did not meet when it came first."""
+    met = {} if known.satisfies is None else json.loads(known.satisfies)
+    said = {} if satisfies is None else json.loads(satisfies)
+    left = [name for name, text in said.items() if text is not None and met.get(name) != text]
+    if not left or not known.counts:
+        return ()
+    return (
+        f"this receipt is on file, and coming again it satisfies nothing more: not {_listed(left)}; for that "
+        "bring evidence with a reference of its own, under another kind or system",
     )
 
 

@@ -4,6 +4,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from counterfoil.store.domain.answers import Verdict
+from counterfoil.store.domain.criteria import left_unmet
 from counterfoil.store.domain.drafting import Creation, Draft, Situation, keeping_payload
 from counterfoil.store.domain.events import EventKind, to_data
 from counterfoil.store.domain.instants import Instant
@@ -77,6 +78,7 @@ def decide_receipt(
     warnings = warnings_of_receipt(draft, receipt, given)
     if known is not None:
         row = "duplicate" if row == "acknowledged" else row
+        warnings += left_unmet(known, receipt.satisfies)
         return draft.verdict(Command.RECEIPT, row, fields={"receipt": known}, warnings=warnings)
     store_receipt(draft, receipt, row)
     return draft.verdict(

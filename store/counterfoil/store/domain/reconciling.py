@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from counterfoil.store.domain.answers import Verdict
+from counterfoil.store.domain.criteria import left_unmet
 from counterfoil.store.domain.denied import decide_denied, decide_denied_by_a_person
 from counterfoil.store.domain.drafting import Creation, Draft, Situation
 from counterfoil.store.domain.events import EventKind
@@ -64,10 +65,11 @@ def _decide(draft: Draft, given: ReconcileFacts, situation: Situation, creation:
         case "performed":
             verdict = decide_performed(draft, given, situation, creation=creation)
             receipt = verdict.fields.get("receipt")
-            if receipt is None or not given.receipt.contradicts:
+            if receipt is None:
                 return verdict
-            strange = warnings_of_receipt(draft, receipt, given.receipt)
-            return replace(verdict, warnings=(*verdict.warnings, *strange))
+            strange = warnings_of_receipt(draft, receipt, given.receipt) if given.receipt.contradicts else ()
+            left = left_unmet(receipt, given.receipt.satisfies)
+            return replace(verdict, warnings=(*verdict.warnings, *strange, *left))
         case "compensated":
             verdict = decide_compensated(draft, given, situation)
             if "target" not in given.receipt.contradicts:
