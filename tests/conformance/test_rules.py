@@ -969,6 +969,19 @@ async def test_a_call_delivered_again_after_much_else_changes_nothing(tmp_path: 
         assert after_it.get("receipts") == before.get("receipts")
 
 
+@pytest.mark.parametrize("is_lapsed", [False, True])
+async def test_a_claim_delivered_again_is_too_weak_again(tmp_path: Path, is_lapsed: bool) -> None:
+    agent = as_caller(AGENT, call_id="toolu_the_agents_one_call")
+    async with open_desk(tmp_path) as desk:
+        await desk.begin(**LOOKUP)
+        if is_lapsed:
+            desk.clock.advance(300)
+        for _ in range(2):
+            answer = await desk.receipt(caller=agent, external_id=None)
+            assert words(answer) == "reconcile receipt_too_weak"
+        assert len((await desk.check())["receipts"]) == 1
+
+
 async def test_a_receipt_delivered_again_under_a_milder_policy_settles_nothing(tmp_path: Path) -> None:
     agent = as_caller(AGENT, call_id="toolu_the_agents_one_call")
     strict = Policy(assurance=(("*", Assurance.VERIFIED),))
