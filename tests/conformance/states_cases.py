@@ -17,6 +17,7 @@ from conformance.states_reaching import (
     SAFE,
     UNDOING,
     found_as_foreign,
+    found_undone_as_foreign,
     looked,
     looked_before_attempt_2,
 )
@@ -619,16 +620,6 @@ def _performed() -> Iterator[Case]:
         *_on("disputed", to.disputed_by_effects, to.disputed_by_negative, verb="ask"),
     )
 
-    def found_twice_before(step: Step) -> Step:
-        async def reached(desk: Desk) -> None:
-            await step(desk)
-            for _ in range(2):
-                await found_as_foreign(desk)
-                desk.clock.advance(10)
-
-        reached.__name__ = f"{step.__name__} and twice found as foreign"
-        return reached
-
     for state, reach in (
         ("planned", to.planned),
         ("in_progress", to.begun),
@@ -639,8 +630,24 @@ def _performed() -> Iterator[Case]:
         ("compensated", to.undone),
     ):
         yield from _row(
-            table, foreign, found_as_foreign, *_on(state, found_twice_before(reach), part="the third")
+            table,
+            foreign,
+            found_as_foreign,
+            *_on(state, _twice_before(reach, found_as_foreign), part="the third"),
         )
+
+
+def _twice_before(step: Step, find: Callable[[Desk], Awaitable[Any]]) -> Step:
+    """Give the step that reaches what `step` does, with a find that proves nothing there made twice."""
+
+    async def reached(desk: Desk) -> None:
+        await step(desk)
+        for _ in range(2):
+            await find(desk)
+            desk.clock.advance(10)
+
+    reached.__name__ = f"{step.__name__} and twice {find.__name__}"
+    return reached
 
 
 def _denied() -> Iterator[Case]:
@@ -770,6 +777,12 @@ def _compensated() -> Iterator[Case]:
         *_on("cancelled", to.cancelled_plan, to.cancelled_in_doubt),
         *_on("compensated", to.undone),
         *_on("disputed", to.disputed_by_receipt, to.disputed_by_effects, to.disputed_by_negative),
+    )
+    yield from _row(
+        table,
+        "compensated, foreign receipt of the undoing",
+        found_undone_as_foreign,
+        *_on("in_doubt", _twice_before(to.lapsed, found_undone_as_foreign), part="the third"),
     )
     weak = "compensated, weak or no receipt of the undoing"
     yield from _row(

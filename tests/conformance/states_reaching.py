@@ -626,3 +626,7 @@ async def looked_before_attempt_2(desk: Desk, finding: str) -> dict[str, Any]:
 
 async def found_as_foreign(desk: Desk) -> dict[str, Any]:
     return await looked(desk, "performed", **MESSAGE, performed_at=A_DAY_OLD)
+
+
+async def found_undone_as_foreign(desk: Desk) -> dict[str, Any]:
+    return await looked(desk, "compensated", **UNDOING, performed_at=A_DAY_OLD)

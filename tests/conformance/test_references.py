@@ -377,6 +377,41 @@ async def test_what_another_effect_was_given_does_not_prove_an_undoing(tmp_path,
         assert (await desk.journal.reader.verify()).faults == ()
 
 
+@pytest.mark.parametrize("lookup", [LOOKUP, None], ids=["with a lookup", "without one"])
+@pytest.mark.parametrize("said", [{"external_id": "o-1", **MESSAGE}, {}], ids=["of another", "no reference"])
+async def test_an_undoing_that_three_looks_do_not_prove_is_a_persons_question(tmp_path, said, lookup):
+    async with open_desk(tmp_path) as desk:
+        other = desk.at("other")
+        await other.begin()
+        await other.receipt(external_id="o-1", **MESSAGE)
+        await desk.begin(lookup=lookup)
+        await desk.failure("unknown")
+        told = []
+        for _ in range(3):
+            desk.clock.advance(400)
+            as_of = (await desk.check())["as_of"]
+            answer = await desk.reconcile("compensated", caller=ANOTHER, as_of=as_of, **said)
+            told.append(answer["next"])
+        assert (told, answer["reason"]) == (["reconcile", "reconcile", "ask"], "unresolved")
+        assert (await desk.check())["reason"] == "unresolved"
+
+        answer = await desk.reconcile("compensated", caller=ANOTHER, external_id="u-1", **MESSAGE)
+        assert (answer["reason"], answer["state"]) == ("recorded", "compensated")
+        assert (await desk.journal.reader.verify()).faults == ()
+
+
+async def test_who_brings_another_effects_reference_for_an_undoing_is_told_who_can_say_it(tmp_path):
+    async with open_desk(tmp_path) as desk:
+        await desk.begin()
+        await desk.receipt(external_id="m-1")
+        refund = desk.at("refund")
+        await refund.begin()
+        await refund.receipt(external_id="o-1", **MESSAGE)
+        answer = await desk.reconcile("compensated", external_id="o-1", **MESSAGE)
+        assert "undo it no second time" in answer["guidance"]
+        assert "begun without compensates" in answer["warnings"][0]
+
+
 async def test_what_undid_an_effect_is_the_reference_of_its_undoing(tmp_path):
     async with open_desk(tmp_path) as desk:
         original = await desk.begin()

@@ -969,19 +969,6 @@ async def test_a_call_delivered_again_after_much_else_changes_nothing(tmp_path: 
         assert after_it.get("receipts") == before.get("receipts")
 
 
-@pytest.mark.parametrize("is_lapsed", [False, True])
-async def test_a_claim_delivered_again_is_too_weak_again(tmp_path: Path, is_lapsed: bool) -> None:
-    agent = as_caller(AGENT, call_id="toolu_the_agents_one_call")
-    async with open_desk(tmp_path) as desk:
-        await desk.begin(**LOOKUP)
-        if is_lapsed:
-            desk.clock.advance(300)
-        for _ in range(2):
-            answer = await desk.receipt(caller=agent, external_id=None)
-            assert words(answer) == "reconcile receipt_too_weak"
-        assert len((await desk.check())["receipts"]) == 1
-
-
 async def test_a_receipt_delivered_again_under_a_milder_policy_settles_nothing(tmp_path: Path) -> None:
     agent = as_caller(AGENT, call_id="toolu_the_agents_one_call")
     strict = Policy(assurance=(("*", Assurance.VERIFIED),))
@@ -996,6 +983,18 @@ async def test_a_receipt_delivered_again_under_a_milder_policy_settles_nothing(t
         assert words(await desk.receipt(caller=as_caller(AGENT, call_id="toolu_another_call_of_it"))) == (
             "continue recorded"
         )
+
+
+async def test_a_claim_delivered_again_is_asked_for_its_reference_again(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        await desk.begin()
+        for _ in range(2):
+            for answer in (await desk.receipt(external_id=None), await desk.again()):
+                assert words(answer) == "reconcile receipt_too_weak"
+            desk.clock.advance(SETTLE)
+        assert len((await desk.check())["receipts"]) == 1
+        await desk.receipt(external_id="q-1", final=False)
+        assert words(await desk.again()) == "continue duplicate"
 
 
 # undoing

@@ -7,6 +7,7 @@ from typing import Any
 from counterfoil.store.domain.answers import (
     FINDING_KEPT,
     NO_ATTEMPT_LEFT,
+    NOT_ITS_UNDOING,
     TWIN_IN_QUESTION,
     Verdict,
     guidance_for,
@@ -152,6 +153,9 @@ class Presenter:
             head["guidance"] = TWIN_IN_QUESTION
         if verdict.reason == "recorded" and verdict.after is not None and _is_final(verdict.after, now):
             head["guidance"] = NO_ATTEMPT_LEFT
+        receipt = verdict.fields.get("receipt")
+        if verdict.reason == "foreign_receipt" and receipt is not None and receipt.is_undo:
+            head["guidance"] = NOT_ITS_UNDOING
         kept = verdict.kept_finding if verdict.reason == "duplicate" else None
         return head if kept is None else {**head, "guidance": FINDING_KEPT, "finding": self.finding(kept)}
 

@@ -97,7 +97,7 @@ _MEANINGS = {
     "authority_expired": "It was permitted before, but that permission no longer holds.",
     "drift": "What it rests on has changed since the run began, in a part that blocks.",
     "attempts_exhausted": "No attempt is left, or the last failure was final: this permits one more.",
-    "history_gap": "The journal was restored from a backup: this may have been done already. Look first.",
+    "history_gap": "The journal lacks history (see counterfoil check): this may have been done. Look first.",
 }
 
 

@@ -69,7 +69,8 @@ _WORDS: Mapping[str, str] = {
     "`counterfoil grant OPERATION`.",
     "drift": "What this rests on has changed: a person must decide (`counterfoil grant OPERATION`).",
     "attempts_exhausted": "No attempt is left: a person must decide (`counterfoil grant OPERATION`).",
-    "history_gap": "The journal was restored from a backup and may have missed this: a person must decide.",
+    "history_gap": "The journal may have missed this: it was put back from a backup, or an import or copy "
+    "into it has not ended (`counterfoil check` says which). A person must decide.",
     "unresolved": "Looking has not settled whether this happened. Do not perform it: a person must decide "
     "(`counterfoil reconcile OPERATION`).",
     "backoff": "The last failure asked for a pause: run it again after retry_at.",

@@ -59,7 +59,8 @@ ADVICE: Mapping[tuple[str, str], str] = {
     ("ask", "drift"): f"What this rests on has changed: {_PERMIT} lets it go on all the same. {_GIVE_UP}.",
     ("ask", "attempts_exhausted"): f"No attempt is left, or the failure was final: {_PERMIT} permits one "
     f"more. {_GIVE_UP}.",
-    ("ask", "history_gap"): "The journal was restored from a backup and may have missed this: "
+    ("ask", "history_gap"): "The journal may have missed this: it was put back from a backup, or an import "
+    "or copy into it has not ended and is to be ended first (`counterfoil check` says which). Else: "
     f"{_WHAT_YOU_FOUND}. Where the whole run was looked at: `counterfoil restore --accept-gap RUN`.",
     ("ask", "disputed"): "Two effects, or findings that contradict each other, are on file: "
     f"{_WHAT_YOU_FOUND} or `--finding compensated`.",

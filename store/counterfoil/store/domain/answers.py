@@ -20,6 +20,7 @@ __all__ = [
     "NOBODY_ASKED",
     "NOTHING_OPEN",
     "NOT_HELD",
+    "NOT_ITS_UNDOING",
     "PERMITTED",
     "REQUESTED",
     "RUNS_LISTED",
@@ -69,6 +70,10 @@ FOUND = (
 NOT_HELD = "Nobody holds this run: nothing was changed."
 FINDING_KEPT = (
     "The receipt is on file already; the finding is kept beside it, and the state is unchanged. Go on."
+)
+NOT_ITS_UNDOING = (
+    "Kept, but it does not prove that this was undone (see warnings). Do not perform it, and undo it no "
+    "second time: look for the undoing of this one in the performing system, or tell a person."
 )
 NOBODY_ASKED = (
     "Nobody was asked, as nothing that is known here needs a person's permission: this is nobody's yes. If "
@@ -232,8 +237,9 @@ GUIDANCE: Mapping[tuple[str, str], str] = {
     (
         "ask",
         "history_gap",
-    ): "The journal was restored from a backup and may have missed this: do not perform it. A person must "
-    "look whether it was done, and decide (counterfoil reconcile, or counterfoil restore --accept-gap).",
+    ): "The journal may have missed this: it was put back from a backup, or an import or copy into it has "
+    "not ended. Do not perform it. A person must see which it is (counterfoil check) and end what has not "
+    "ended, or look whether this was done and decide (counterfoil reconcile, or restore --accept-gap).",
     (
         "ask",
         "disputed",

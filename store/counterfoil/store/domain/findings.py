@@ -8,7 +8,7 @@ from counterfoil.store.domain.events import EventKind, to_data
 from counterfoil.store.domain.instants import Instant
 from counterfoil.store.domain.model import Finding, Operation
 from counterfoil.store.domain.receipts import ReceiptFacts
-from counterfoil.store.domain.states import UNRESOLVED_AFTER, Policy, settle_until
+from counterfoil.store.domain.states import FINDS, UNRESOLVED_AFTER, Policy, settle_until
 
 __all__ = ["ReconcileFacts", "attempt_looked_for", "is_timely", "is_unresolved_by_many", "keep_finding"]
 
@@ -90,12 +90,15 @@ def is_timely(operation: Operation, given: ReconcileFacts, now: Instant, policy:
 
 
 def is_unresolved_by_many(operation: Operation) -> bool:
-    """Tell whether three finds that prove nothing, each with another `as_of`, came for the newest attempt."""
+    """Tell whether three finds that prove nothing, each with another `as_of`, came for the newest attempt.
+
+    A find is of the effect or of its undoing.
+    """
     newest = operation.newest
     number = 0 if newest is None else newest.number
     moments = {
         finding.as_of
         for finding in operation.findings
-        if finding.finding == "performed" and finding.is_unsettling and finding.attempt == number
+        if finding.finding in FINDS and finding.is_unsettling and finding.attempt == number
     }
     return len(moments) >= UNRESOLVED_AFTER

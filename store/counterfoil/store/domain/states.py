@@ -27,6 +27,7 @@ from counterfoil.store.domain.patterns import matches_glob
 __all__ = [
     "BY_DEADLINE",
     "CLOCK_TOLERANCE",
+    "FINDS",
     "UNRESOLVED_AFTER",
     "Policy",
     "clock_jump",
@@ -57,6 +58,9 @@ CLOCK_TOLERANCE = micros(60)
 
 UNRESOLVED_AFTER = 3
 """Findings that settled nothing before a person is asked (rule 10)."""
+
+FINDS = ("performed", "compensated")
+"""Findings of something that was there; no declared lookup is needed for them."""
 
 _JUMP_TOLERANCE = micros(2)
 _JUMP_TOLERANCE_PER = 1000
@@ -294,7 +298,7 @@ def is_unresolved(operation: Operation) -> bool:
     ]
     lookup = operation.terms.lookup
     is_blind = lookup is None or not lookup.is_on_record
-    if is_blind and any(finding.finding != "performed" for finding in unsettling):
+    if is_blind and any(finding.finding not in FINDS for finding in unsettling):
         return True
     return len({finding.as_of for finding in unsettling}) >= UNRESOLVED_AFTER
 

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from counterfoil.store.domain.answers import Verdict
 from counterfoil.store.domain.drafting import Draft, Situation
 from counterfoil.store.domain.events import EventKind, to_data
-from counterfoil.store.domain.findings import ReconcileFacts, keep_finding
+from counterfoil.store.domain.findings import ReconcileFacts, is_timely, is_unresolved_by_many, keep_finding
 from counterfoil.store.domain.model import DisputeKind, Receipt, State
 from counterfoil.store.domain.receipts import is_of_another_undoing, make_receipt
 from counterfoil.store.domain.table import Command
@@ -18,7 +18,9 @@ _NOTHING_TO_UNDO = (
 )
 _OF_ANOTHER = (
     "a reference that is on file as another operation's, or is older than this effect, does not prove that "
-    "this was undone: bring the one that the undoing of this was given"
+    "this was undone: bring the one that the undoing of this was given, and performed_at where one commit or "
+    "record undid several effects. Where an operation undid it that was begun without compensates, only a "
+    "person can say so (counterfoil reconcile)"
 )
 _CANNOT_BE_UNDONE = frozenset((State.PLANNED, State.IN_PROGRESS, State.FAILED, State.COMPENSATED))
 """Where a receipt of the undoing is kept and moves nothing: no effect is established, or it is undone."""
@@ -27,12 +29,12 @@ _CANNOT_BE_UNDONE = frozenset((State.PLANNED, State.IN_PROGRESS, State.FAILED, S
 def decide_compensated(draft: Draft, given: ReconcileFacts, situation: Situation) -> Verdict:
     """Keep the finding with the receipt of the undoing, and let it count where an effect is established."""
     receipt = make_receipt(draft, given.receipt, situation)
-    is_foreign = (
+    is_of_another = (
         receipt.external_id is not None
         and not situation.is_person
         and is_of_another_undoing(draft.operation, receipt, given.receipt)
     )
-    receipt = replace(receipt, is_undo=True, is_foreign=is_foreign)
+    receipt = replace(receipt, is_undo=True, is_foreign=is_of_another)
     required = situation.policy.required_assurance(draft.operation.description.action)
     is_of_the_effect = any(
         not known.is_undo
@@ -47,22 +49,33 @@ def decide_compensated(draft: Draft, given: ReconcileFacts, situation: Situation
         and not receipt.is_foreign
     )
     state, dispute = draft.state, draft.operation.dispute
-    keep_finding(draft, given, situation)
+    is_foreign = receipt.is_foreign and not is_of_the_effect
+    # Where it is in doubt, finds that prove nothing lead nowhere, as they do of the effect itself.
+    is_unsettling = (
+        state is State.IN_DOUBT
+        and not (is_strong or situation.is_person)
+        and (is_foreign or is_timely(draft.operation, given, draft.now, situation.policy))
+    )
+    keep_finding(draft, given, situation, is_unsettling=is_unsettling)
+    is_over = is_unsettling and is_unresolved_by_many(draft.operation)
     is_taken = is_strong and state not in _CANNOT_BE_UNDONE
     if not is_of_the_effect:
         _keep_undoing(draft, replace(receipt, is_accepted=is_taken))
     is_unheard_of = state in (State.PLANNED, State.FAILED)
     warnings = (_NOTHING_TO_UNDO,) if is_unheard_of else ()
-    if receipt.is_foreign and not is_of_the_effect:
+    if is_foreign:
         return draft.verdict(
             Command.RECONCILE,
-            "compensated_foreign",
+            "foreign_unresolved" if is_over else "compensated_foreign",
             fields={"receipt": receipt},
             warnings=(*warnings, _OF_ANOTHER),
         )
     if not is_strong:
         return draft.verdict(
-            Command.RECONCILE, "compensated_weak", fields={"receipt": receipt}, warnings=warnings
+            Command.RECONCILE,
+            "unresolved" if is_over else "compensated_weak",
+            fields={"receipt": receipt},
+            warnings=warnings,
         )
     if not is_taken:
         return draft.verdict(Command.RECONCILE, "compensated", fields={"receipt": receipt}, warnings=warnings)
