@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ import pytest
 from conformance.states_reaching import REFUSED
 from counterfoil.store.domain.canonical import canonical_json
 from counterfoil.store.domain.commands import (
+    BeginRun,
     GrantAuthority,
     Lookup,
     OperationRef,
+    RecordProgress,
     RequestAuthority,
     RevokeGrant,
 )
@@ -271,6 +274,33 @@ async def test_a_no_does_not_stand_for_another_effect_nor_for_another_question(t
         await pay(desk)
         await desk.failure("none", evidence=REFUSED, attempt=2, retryable=False)
         assert (await request(desk))["request_state"] == "waiting"
+
+
+async def test_a_no_about_drift_stands_until_the_context_changes(tmp_path: Path) -> None:
+    async with open_desk(tmp_path, policy=Policy(drift={"policy": "block"})) as desk:
+        run = OperationRef(run=desk.run)
+        begin = partial(BeginRun, run=desk.run)
+        await desk.journal.begin_run(begin(context={"policy": "p1"}), AGENT)
+        changed = {"context": {"policy": "p2"}}
+        assert verb(await desk.begin(**changed)) == "ask: drift"
+        asked = await request(desk)
+        desk.clock.advance(1)
+        await desk.journal.decline_request(asked["request"], PERSON)
+        desk.clock.advance(1)
+        # A hold, word of progress and another step change nothing of the question.
+        await desk.journal.begin_run(begin(), AGENT)
+        await desk.journal.record_progress(RecordProgress(ref=run, message="at it"), AGENT)
+        other = desk.at("other")
+        await other.begin(context={"policy": "p1"})
+        await other.receipt(external_id="o-1")
+        for answer in (await desk.begin(**changed), await desk.check(), await request(desk)):
+            assert (verb(answer), answer["request_state"]) == ("ask: drift", "declined")
+            assert answer["request"] == asked["request"]
+        desk.clock.advance(301)
+        await desk.journal.begin_run(begin(context={"policy": "p3"}, accept_reason="agreed"), PERSON)
+        assert verb(await desk.begin(**changed)) == "ask: drift"
+        assert (await request(desk))["request_state"] == "waiting"
+        await verified(desk)
 
 
 async def test_an_action_in_a_run_can_be_permitted_before_it_is_begun(tmp_path: Path) -> None:

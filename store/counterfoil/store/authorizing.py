@@ -159,7 +159,9 @@ class Authorizing:
                 call_id=caller.call_id,
             )
             text = under_assumptions(caller_text(caller), run=meant.run, operation=operation)
-            changed_at = self._requesting.changed_at(wish.reason, operation, meant.run)
+            changed_at = await self._requesting.changed_at(
+                connection, wish.reason, operation, run=meant.name or ""
+            )
             request = await self._requesting.keep(connection, wish, text, changed_at=changed_at)
         answer = {
             **outlook_head(Outlook(next="ask", reason="authority_required"), now),

@@ -99,7 +99,7 @@ class Requesting:
                 call_id=caller.call_id,
             ),
             under_assumptions(caller_text(caller), run=run, operation=operation),
-            changed_at=self.changed_at(step.outlook.reason, operation, run),
+            changed_at=await self.changed_at(connection, step.outlook.reason, operation, run=operation.run),
         )
         asked = await self.asked(connection, request, operation)
         warnings = [*shown.get("warnings", ()), *asked.get("warnings", ())]
@@ -153,7 +153,7 @@ class Requesting:
                 call_id=caller.call_id,
             ),
             under_assumptions(caller_text(caller), run=run),
-            changed_at=self.changed_at(reason, None, run),
+            changed_at=await self.changed_at(connection, reason, None, run=name),
         )
         return {**shown, **authority_shown(authority), **await self.asked(connection, request, None)}
 
@@ -191,9 +191,12 @@ class Requesting:
         )
         return weigh(imagined, facts, now=now)
 
-    def changed_at(self, reason: str, operation: Operation | None, run: Run | None) -> Instant:
+    async def changed_at(
+        self, connection: Connection, reason: str, operation: Operation | None, *, run: str
+    ) -> Instant:
         """Tell when something last happened after which a person who said no may be asked anew."""
-        return changed_at(reason, operation, run, self._view.policy)
+        place = {"namespace": self._view.namespace, "run": run}
+        return await changed_at(connection, reason, operation, **place, policy=self._view.policy)
 
     async def keep(
         self, connection: Connection, wish: Request, caller: str, *, changed_at: Instant

@@ -3,27 +3,57 @@
 from typing import Any
 
 from counterfoil.store.domain.answers import REQUESTED
+from counterfoil.store.domain.events import EventKind
 from counterfoil.store.domain.grants import GRANTABLE
 from counterfoil.store.domain.instants import Instant, rfc3339
-from counterfoil.store.domain.model import Operation, Run
+from counterfoil.store.domain.model import Operation
 from counterfoil.store.domain.states import Policy
 from counterfoil.store.errors import RowDamaged
 from counterfoil.store.namespace_log import request_from_row
 from counterfoil.store.presenting import without_none
 from counterfoil.store.protocol import Connection
-from counterfoil.store.rows import run_from_row
+from counterfoil.store.replaying import events_by_operation
 
 __all__ = ["changed_at", "request_standing"]
 
+_CONTEXTS = ("context", "offered")
+"""What a run's steps are compared with, and what it was told of last: digests."""
 
-def changed_at(reason: str, operation: Operation | None, run: Run | None, policy: Policy) -> Instant:
-    """Tell when something last happened after which a person who said no may be asked anew."""
+
+async def changed_at(
+    connection: Connection,
+    reason: str,
+    operation: Operation | None,
+    *,
+    namespace: str,
+    run: str,
+    policy: Policy,
+) -> Instant:
+    """Tell when something last happened after which a person who said no may be asked anew.
+
+    What else goes on in the run, a hold or another step, is nothing of the kind.
+    """
     changed = [0 if operation is None else operation.updated_at]
-    if reason == "drift" and run is not None:
-        changed.append(run.touched_at)
+    if reason == "drift":
+        changed.append(await _context_changed_at(connection, namespace, run))
     if reason == "history_gap":
         changed.append(policy.history_lost_at or 0)
     return max(changed)
+
+
+async def _context_changed_at(connection: Connection, namespace: str, run: str) -> Instant:
+    """Tell when a run was last told of another context, or compared with another; 0 where it never was."""
+    rows = await connection.fetch_all("context_events", {"namespace": namespace, "run": run})
+    events, _ = events_by_operation(rows)
+    known: tuple[object, object] = (None, None)
+    changed: Instant = 0
+    for event in events.get("", ()):
+        context, offered = (event.data.get(name) or last for name, last in zip(_CONTEXTS, known, strict=True))
+        if event.kind is EventKind.RUN_BEGUN and known[0] is not None:
+            context = known[0]
+        if (context, offered) != known:
+            known, changed = (context, offered), event.at
+    return changed
 
 
 async def request_standing(
@@ -55,9 +85,7 @@ async def request_standing(
         return {}
     if request.answered_at is not None:
         place = {"namespace": operation.namespace, "run": operation.run}
-        row = await connection.fetch_one("read_run", place) if reason == "drift" else None
-        run = None if row is None else run_from_row(row)
-        if request.answered_at < changed_at(reason, operation, run, policy):
+        if request.answered_at < await changed_at(connection, reason, operation, **place, policy=policy):
             return {}
     return without_none(
         {

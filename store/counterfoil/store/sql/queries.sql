@@ -577,6 +577,14 @@ WHERE namespace = :namespace AND run = :run AND seq IN (
     SELECT seq FROM events WHERE namespace = :namespace AND run = :run AND operation = :operation)
 ORDER BY seq;
 
+-- name: context_events
+-- What a run was told of its context, in order, as audit_operation_events reads it.
+SELECT * FROM events
+WHERE namespace = :namespace AND run = :run AND seq IN (
+    SELECT seq FROM events WHERE namespace = :namespace AND run = :run AND operation = '')
+    AND kind IN ('run_begun', 'context_noted', 'context_told', 'drift_accepted')
+ORDER BY seq;
+
 -- name: first_event
 -- At most one row: whether the log knows an operation, whatever became of its row.
 SELECT seq FROM events
