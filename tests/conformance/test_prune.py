@@ -235,6 +235,24 @@ async def test_a_repeat_of_a_pruned_body_is_granted_only_to_who_still_has_it(tmp
         assert words(await desk.begin(payload="exactly this", **keyed)) == "perform repeat_keyed"
 
 
+async def test_another_payload_than_the_pruned_one_is_not_told_to_be_sent_as_recorded(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_desk(tmp_path, clock=clock) as desk:
+        await desk.begin(payload="exactly this")
+        await desk.receipt()
+        clock.advance(A_DAY * 100)
+        await desk.journal.keeper.prune(older_than_seconds=A_DAY)
+        for _ in range(2):
+            await desk.reconcile("not_performed", caller=PERSON)
+
+        again = await desk.begin(payload="worded anew")
+
+        assert words(again) == "perform retry_after_failure"
+        (warning,) = (told for told in again["warnings"] if "payload" in told)
+        assert "which was pruned" in warning
+        assert "send the recorded one" not in warning
+
+
 async def test_a_pruned_secret_is_still_compared_by_its_keyed_digest(tmp_path: Path) -> None:
     clock = FakeClock()
     async with open_desk(tmp_path, clock=clock) as desk:

@@ -110,9 +110,7 @@ class BeginAnswering:
         warnings += await misnamed_in(connection, facts.run, given.satisfies)
         if operation is not None:
             if _brings_another_payload(operation, given):
-                warnings.append(
-                    "the payload given differs from the recorded one: send the recorded one, unchanged"
-                )
+                warnings.append(_ANOTHER_PAYLOAD if operation.pruned_at is None else _PRUNED_PAYLOAD)
             if verdict.next == "perform" and any(receipt.is_foreign for receipt in operation.receipts):
                 warnings.append(_FOREIGN)
             if verdict.next == "perform" and facts.operation is not None and _is_redacted(operation):
@@ -187,6 +185,11 @@ class BeginAnswering:
         return shown
 
 
+_ANOTHER_PAYLOAD = "the payload given differs from the recorded one: send the recorded one, unchanged"
+_PRUNED_PAYLOAD = (
+    "the payload given differs from the recorded one, which was pruned: nobody can send that any more, and a "
+    "system that knows this idempotency key from it may refuse another"
+)
 _FOREIGN = (
     "a receipt was recorded here that did not fit this effect (check_operation shows it): look whether it "
     "was this effect before you perform it"

@@ -204,8 +204,7 @@ def classify(operation: Operation, receipt: Receipt, state: State) -> tuple[str,
     for known in operation.receipts:
         if _is_redelivered(known, receipt):
             # It stays what it was: an attempt granted in between does not make it that attempt's.
-            proves = known.is_in_test_for_duplicates or state in (State.PLANNED, State.FAILED)
-            return "duplicate" if proves and not known.is_foreign else _row_of_unproving(known), known
+            return _row_of_repeat(known, state), known
         is_known = _is_same(known, receipt) or _is_same(known, before)
         if not is_known or (not known.is_accepted and (receipt.is_accepted or known.is_undo)):
             continue
@@ -230,6 +229,12 @@ def _row_of_unproving(receipt: Receipt) -> str:
     if receipt.is_foreign:
         return "foreign"
     return "weak" if receipt.final else "acknowledged"
+
+
+def _row_of_repeat(known: Receipt, state: State) -> str:
+    """Name the row of a call that came twice: whoever lost the first answer needs the same one."""
+    is_proving = known.is_in_test_for_duplicates or state in (State.PLANNED, State.FAILED)
+    return "duplicate" if is_proving and not known.is_foreign else _row_of_unproving(known)
 
 
 def _is_same(known: Receipt, receipt: Receipt) -> bool:

@@ -57,10 +57,10 @@ CLOCK_TOLERANCE = micros(60)
 """How far the performing system's clock may differ from ours (assumption A13)."""
 
 UNRESOLVED_AFTER = 3
+"""Findings that settled nothing before a person is asked (rule 10)."""
 
 FINDS = ("performed", "compensated")
 """Findings of something that was there; no declared lookup is needed for them."""
-"""Findings that settled nothing before a person is asked (rule 10)."""
 
 _JUMP_TOLERANCE = micros(2)
 _JUMP_TOLERANCE_PER = 1000
