@@ -830,12 +830,14 @@ class _CountingRows:
 
 
 class _CountingConnection:
+    """A connection whose reads are counted; whatever else it has is handed on."""
+
     def __init__(self, connection: Any, counter: _CountingRows) -> None:
         self._connection = connection
         self._counter = counter
 
-    def now(self, local: Any) -> Any:
-        return self._connection.now(local)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
 
     async def fetch_all(self, *arguments: Any) -> Any:
         rows = await self._connection.fetch_all(*arguments)
