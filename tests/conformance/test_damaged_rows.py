@@ -452,6 +452,21 @@ async def test_what_waits_for_an_operation_whose_row_is_gone_is_told_so_everywhe
         assert (await desk.at("later").begin(**links))["next"] == "perform"
 
 
+async def test_what_waits_for_a_step_that_waits_for_one_whose_row_is_gone_is_told_so_too(
+    folder: Path,
+) -> None:
+    async with open_desk(folder) as desk:
+        first = (await desk.at("bad").begin())["operation"]
+        await desk.at("later").begin(depends_on=("bad",))
+        await desk.at("last").begin(depends_on=("later",))
+    lose(folder, "bad")
+    async with open_desk(folder) as desk:
+        for verb, reason, warnings in await said_of(desk.at("last")):
+            assert (verb, reason) == ("wait", "dependency")
+            [warning] = warnings
+            assert warning.startswith(lost_words(first))
+
+
 async def test_a_plan_begins_no_step_anew_whose_row_is_gone(folder: Path) -> None:
     async with open_desk(folder) as desk:
         await desk.at("bad").begin()

@@ -107,5 +107,13 @@ def make_steps(
 def _warnings(found: Outlook, barriers: Barriers, by_key: Mapping[str, Operation]) -> tuple[str, ...]:
     if found.reason == "unmet":
         return barriers.nothing_to_undo
-    first = [by_key[key] for key in found.waits_for if key in by_key]
-    return tuple(damage_warning(other) for other in first[:_MOST_TOLD] if other.is_damaged)
+    # What goes first has others before it, and a begin tells of all of them.
+    first: dict[str, Operation] = {}
+    keys = [*found.waits_for]
+    while keys:
+        key = keys.pop(0)
+        if key in by_key and key not in first:
+            first[key] = by_key[key]
+            keys += by_key[key].depends_on
+    unread = [other for other in first.values() if other.is_damaged]
+    return tuple(damage_warning(other) for other in unread[:_MOST_TOLD])
