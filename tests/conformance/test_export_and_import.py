@@ -643,21 +643,20 @@ async def test_an_export_that_lacks_history_is_not_taken_into_a_namespace_in_use
 
 async def broken_off(desk: Desk, file: bytes, *, after_runs: int) -> None:
     """Take in a file up to some run, as an import that is killed then does."""
-    database, writes = desk.journal.database, 0
+    history, writes = desk.journal.history, 0
 
     class Killed(Exception): ...
 
     class Dying:
         def __getattr__(self, name: str) -> Any:
-            return getattr(database, name)
+            return getattr(history, name)
 
         async def write(self, work: Any) -> Any:
             nonlocal writes
-            # The first write marks.
             writes += 1
-            if writes > after_runs + 1:
+            if writes > after_runs:
                 raise Killed
-            return await database.write(work)
+            return await history.write(work)
 
     keeper = desk.journal.keeper
     view = replace(keeper._view, database=Dying())

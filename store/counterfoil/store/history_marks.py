@@ -1,20 +1,16 @@
-"""Marks of lost history as the databases hand them up: what sets one, and where each of them counts.
+"""Marks of lost history as the databases hand them up, and where each of them counts.
 
 What such a mark means is in `restoring` and `lost_history`.
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 from counterfoil.store.domain.instants import Instant
 
-__all__ = ["MARKING_STATEMENTS", "HistoryMarks", "newest_mark"]
+__all__ = ["HistoryMarks", "newest_mark"]
 
 HistoryMarks = Sequence[tuple[Instant, str | None]]
 """When history was lost, each time with the namespace that lacks it; None where all do."""
-
-MARKING_STATEMENTS: Final = frozenset(("save_restore", "take_restore", "remove_restore_of_copy"))
-"""The statements that mark a journal as one that lacks history, or take such a mark back."""
 
 
 def newest_mark(marks: HistoryMarks, namespace: str) -> Instant | None:

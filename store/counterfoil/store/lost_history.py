@@ -194,7 +194,7 @@ async def _begin(target: Viewer, lack: Lack | None, arriving: str | None, *, to_
             await connection.execute("bind_restore", {**place, "copy_of": arriving})
         return True
 
-    if not await target.database.write(mark) and lack is not None:
+    if not await target.database.mark(mark) and lack is not None:
         raise _refused(lack, done=to_be)
 
 
@@ -210,7 +210,7 @@ async def _end(target: Viewer, has_come: Callable[[Lack], bool]) -> None:
             await connection.execute("unbind_restore", place)
             await connection.execute("remove_restore_of_copy", {"restored_at": mark.restored_at})
 
-    await target.database.write(work)
+    await target.database.mark(work)
 
 
 async def _take(connection: Connection, namespace: str, lack: Lack, *, is_filling: bool) -> bool:

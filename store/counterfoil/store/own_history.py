@@ -16,7 +16,7 @@ class OwnHistory:
     """A `Database` that refuses every call once somebody else marks the history of its namespace as lost.
 
     Whoever opened it before knows of no gap, and would permit what may have happened in it. Marks of other
-    namespaces are none of its concern; what is marked through it, it knows.
+    namespaces are none of its concern; what is marked through `mark`, it knows.
     """
 
     def __init__(self, whole: Database, namespace: str, *, lost_at: Instant | None) -> None:
@@ -24,7 +24,6 @@ class OwnHistory:
         """The database itself, which holds all namespaces."""
         self._namespace = namespace
         self._lost_at = lost_at
-        self._has_marked = False
 
     async def write(self, work: Work[Result]) -> Result:
         """Run `work` as `Database.write` does, unless the history that it goes by is not all there was.
@@ -38,6 +37,21 @@ class OwnHistory:
         """Run `work` as `Database.read` does; see `write`."""
         return await self._heeding(self.whole.read, work)
 
+    async def mark(self, work: Work[Result]) -> Result:
+        """Run as `write` does a `work` that marks history as lost, or takes such a mark back."""
+        lost_at: Instant | None = None
+
+        async def marking(connection: Connection) -> Result:
+            nonlocal lost_at
+            result = await work(connection)
+            newest = await connection.fetch_one("restores_of_namespace", {"namespace": self._namespace})
+            lost_at = None if newest is None else newest["restored_at"]
+            return result
+
+        result = await self.write(marking)
+        self._lost_at = lost_at
+        return result
+
     async def facts(self) -> Mapping[str, str | float]:
         """Give what the database tells of itself."""
         return await self.whole.facts()
@@ -47,22 +61,12 @@ class OwnHistory:
         await self.whole.close()
 
     async def _heeding(self, run: Callable[[Work[Result]], Awaitable[Result]], work: Work[Result]) -> Result:
-        marking = False
-
         async def heeding(connection: Connection) -> Result:
-            nonlocal marking
-            lost_at = connection.history_lost_at(self._namespace)
-            if self._has_marked:
-                self._lost_at, self._has_marked = lost_at, False
-            if lost_at != self._lost_at:
+            if connection.history_lost_at(self._namespace) != self._lost_at:
                 raise _marked_meanwhile()
-            result = await work(connection)
-            marking = connection.has_marked
-            return result
+            return await work(connection)
 
-        result = await run(heeding)
-        self._has_marked = self._has_marked or marking
-        return result
+        return await run(heeding)
 
 
 def _marked_meanwhile() -> JournalUnavailable:

@@ -22,11 +22,6 @@ class Connection(Protocol):
     it, as bytes, so that its reader can tell one damaged row from the others.
     """
 
-    @property
-    def has_marked(self) -> bool:
-        """Whether this transaction has marked history as lost, or taken such a mark back."""
-        ...
-
     def history_lost_at(self, namespace: str) -> Instant | None:
         """Give when history of `namespace` was lost last, as it stood when this transaction began."""
         ...

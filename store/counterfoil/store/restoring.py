@@ -23,6 +23,7 @@ from counterfoil.store.domain.states import Policy
 from counterfoil.store.errors import Forbidden
 from counterfoil.store.journal import Journal
 from counterfoil.store.opening import Fresh, open_journal
+from counterfoil.store.own_history import OwnHistory
 from counterfoil.store.preparing import Bodies
 from counterfoil.store.protocol import Connection, Database, Row
 from counterfoil.store.rows import load_operations, run_from_row
@@ -160,7 +161,7 @@ def _take_mode(temporary: str, path: str) -> None:
         raw.execute(f"PRAGMA journal_mode = {mode}").fetchall()
 
 
-async def _note(database: Database, clock: Callable[[], Reading]) -> tuple[Instant, Instant]:
+async def _note(history: OwnHistory, clock: Callable[[], Reading]) -> tuple[Instant, Instant]:
     """Note that the journal was put back; give the moments of the newest that it holds and of the note."""
 
     async def note(connection: Connection) -> tuple[Instant, Instant]:
@@ -179,7 +180,7 @@ async def _note(database: Database, clock: Callable[[], Reading]) -> tuple[Insta
         await connection.execute("end_backup")
         return backed_up_at, restored_at
 
-    return await database.write(note)
+    return await history.mark(note)
 
 
 async def _end_all_leases(

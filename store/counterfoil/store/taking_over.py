@@ -78,7 +78,6 @@ class _Gathered:
     def __init__(self, connection: Connection) -> None:
         self._rows: dict[str, list[Mapping[str, Any]]] = {}
         self.now, self.history_lost_at = connection.now, connection.history_lost_at
-        self.has_marked = connection.has_marked
         self.fetch_one, self.fetch_all = connection.fetch_one, connection.fetch_all
         self.execute_many = connection.execute_many
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from psycopg.rows import DictRow
 
 from counterfoil.store.domain.instants import Instant, Reading
-from counterfoil.store.history_marks import MARKING_STATEMENTS, HistoryMarks, newest_mark
+from counterfoil.store.history_marks import HistoryMarks, newest_mark
 from counterfoil.store.postgres.faults import sqlstate_of
 from counterfoil.store.postgres.session import Patience, Session, SilentServer, answered, driver_fault
 from counterfoil.store.protocol import Row
@@ -33,7 +33,6 @@ class Transaction:
         "_session",
         "_statements",
         "appended",
-        "has_marked",
         "lost_to",
     )
 
@@ -58,8 +57,6 @@ class Transaction:
         """The first error: PostgreSQL commits nothing after it, even if `work` hid it."""
         self.appended: Mapping[str, Any] | None = None
         """The last event that `work` appended to the log of a run. Events are never changed nor removed."""
-        self.has_marked = False
-        """Whether `work` itself marked the journal as restored, or took a mark back."""
 
     def history_lost_at(self, namespace: str) -> Instant | None:
         """Give the newest mark of lost history that counted in `namespace` when the transaction began."""
@@ -108,7 +105,6 @@ class Transaction:
             cursor = await answered(session.execute(sql, parameters or {}), self._patience)
             if name == _APPENDS:
                 self.appended = parameters
-            self.has_marked = self.has_marked or name in MARKING_STATEMENTS
             if cursor.description is None:
                 return [], cursor.rowcount
             return await cursor.fetchall(), cursor.rowcount

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from counterfoil.store.domain.instants import Instant, Reading
-from counterfoil.store.history_marks import MARKING_STATEMENTS, HistoryMarks, newest_mark
+from counterfoil.store.history_marks import HistoryMarks, newest_mark
 from counterfoil.store.protocol import Row
 from counterfoil.store.sqlite.binding import Bindings
 from counterfoil.store.sqlite.faults import (
@@ -32,7 +32,7 @@ GARBLED = "Garbled text comes as bytes."
 class Transaction:
     """The `Connection` of one work; it is of no use once the work has ended."""
 
-    __slots__ = ("_bindings", "_is_read_only", "_marks", "_raw", "has_marked", "lost_to")
+    __slots__ = ("_bindings", "_is_read_only", "_marks", "_raw", "lost_to")
 
     def __init__(
         self, raw: sqlite3.Connection, bindings: Bindings, *, marks: HistoryMarks, is_read_only: bool
@@ -43,8 +43,6 @@ class Transaction:
         self._raw: sqlite3.Connection | None = raw
         self.lost_to: sqlite3.Error | None = None
         """The error after which nothing of this transaction may be committed, even if `work` hid it."""
-        self.has_marked = False
-        """Whether `work` itself marked the journal as restored, or took a mark back."""
 
     def history_lost_at(self, namespace: str) -> Instant | None:
         """Give the newest mark of lost history that counted in `namespace` when the transaction began."""
@@ -103,7 +101,6 @@ class Transaction:
                 cursor, found = _with_garbled_text(raw, bound.sql, values)
         except (sqlite3.Error, OverflowError) as error:
             raise self._fault(error, name) from error
-        self.has_marked = self.has_marked or name in MARKING_STATEMENTS
         if not found:
             return [], cursor.rowcount
         columns = self._bindings.columns(name, cursor)
